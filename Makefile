@@ -1,0 +1,45 @@
+# Everything a new machine needs: `make demo` and `make test` set themselves up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: help demo test test-all lint bench clean
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+# The stamps make a second run immediate. The kernel's sources are named because an installed copy must follow them.
+KERNEL_SOURCES := $(wildcard src/elmo/bilm/kernels/*.c src/elmo/bilm/kernels/*.h)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade pip
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml setup.py constraints.txt $(KERNEL_SOURCES)
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.installed ## embed examples/sentences.txt with the bundled model
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.installed-dev ## the fast tests
+	$(BIN)/python -m pytest
+
+test-all: $(VENV)/.installed-dev ## every test, the long ones too
+	$(BIN)/python -m pytest -m ''
+
+lint: $(VENV)/.installed-dev ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-dev ## speed beside AllenNLP, in one run
+	$(BIN)/python benchmarks/bench_embed.py
+
+clean: ## remove what was built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

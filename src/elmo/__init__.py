@@ -1,0 +1,50 @@
+"""ELMo, alive: deep contextualized word representations (Peters et al. 2018).
+
+    import elmo
+
+    embedder = elmo.Embedder(elmo.load())
+    vectors = embedder.embed(["She sat on the river bank.", "He went to the bank."])
+
+The public names load on first use, so that `import elmo` and `elmo --help` answer at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from elmo.bilm.config import BiLMConfig
+    from elmo.bilm.model import BiLMOutput, BiLMState
+    from elmo.checkpoints.pretrained import PretrainedBiLM as BiLM
+    from elmo.checkpoints.pretrained import load
+    from elmo.embedding.embedder import Embedder
+    from elmo.mix.elmo_layer import ElmoLayer
+    from elmo.mix.scalar_mix import ScalarMix
+
+__version__ = "0.1.0"
+__all__ = ["BiLM", "BiLMConfig", "BiLMOutput", "BiLMState", "ElmoLayer", "Embedder", "ScalarMix", "load"]
+
+_HOMES = {
+    "BiLM": ("elmo.checkpoints.pretrained", "PretrainedBiLM"),
+    "BiLMConfig": ("elmo.bilm.config", "BiLMConfig"),
+    "BiLMOutput": ("elmo.bilm.model", "BiLMOutput"),
+    "BiLMState": ("elmo.bilm.model", "BiLMState"),
+    "ElmoLayer": ("elmo.mix.elmo_layer", "ElmoLayer"),
+    "Embedder": ("elmo.embedding.embedder", "Embedder"),
+    "ScalarMix": ("elmo.mix.scalar_mix", "ScalarMix"),
+    "load": ("elmo.checkpoints.pretrained", "load"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'elmo' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,1 @@
+"""Character ids -> layers: the bidirectional language model (paper, section 3.1)."""

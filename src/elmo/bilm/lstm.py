@@ -1,0 +1,139 @@
+"""The LSTMs with projection and clipping, one stack per direction (paper, section 3.1; COMPAT 3).
+
+    [i, f, g, o] = W_x x + W_h h' + b
+    c = clip(sigmoid(f + forget_bias) * c' + sigmoid(i) * tanh(g))
+    h = clip(W_p (sigmoid(o) * tanh(c)))
+    output = h, plus x from the second layer on (skip connection); h itself is what recurs
+
+This file is the readable form: the specification, and what runs on a GPU and with odd types. `kernels` holds the fast
+form for CPUs behind the same interface; equality is tested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from elmo.bilm.config import LstmConfig
+
+
+@dataclass(frozen=True)
+class StackState:
+    """What one direction remembers after a token: every layer's h and c, for every sentence of a batch."""
+
+    hidden: Tensor
+    """(layers, batch, projection)"""
+    cell: Tensor
+    """(layers, batch, cells)"""
+
+
+@dataclass(frozen=True)
+class StackOutput:
+    """One direction's result."""
+
+    layers: Tensor
+    """(layers, batch, tokens, projection), zero past each sentence's end."""
+    state: StackState
+    """The state after the last real token of each sentence."""
+
+
+class LstmLayer(nn.Module):
+    """The weights of one layer in one direction; gates in the order i, f, g, o."""
+
+    projection_weight: nn.Parameter | None
+
+    def __init__(self, config: LstmConfig) -> None:
+        super().__init__()
+        cells, width = config.cell_dim, config.projection_dim
+        self.input_weight = nn.Parameter(torch.empty(4 * cells, width))
+        self.recurrent_weight = nn.Parameter(torch.empty(4 * cells, width))
+        self.bias = nn.Parameter(torch.zeros(4 * cells))
+        if config.has_projection:
+            self.projection_weight = nn.Parameter(torch.empty(width, cells))
+        else:
+            self.register_parameter("projection_weight", None)
+
+
+class LstmStack(nn.Module):
+    """The layers of one direction. It reads its input from left to right; the caller reverses the backward one's."""
+
+    def __init__(self, config: LstmConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.layers = nn.ModuleList(LstmLayer(config) for _ in range(config.num_layers))
+
+    def zero_state(self, batch_size: int) -> StackState:
+        """The state before any text."""
+        config, weight = self.config, self.layers[0].input_weight
+        return StackState(
+            weight.new_zeros(config.num_layers, batch_size, config.projection_dim),
+            weight.new_zeros(config.num_layers, batch_size, config.cell_dim),
+        )
+
+    def forward(
+        self,
+        tokens: Float[Tensor, "batch tokens dim"],
+        lengths: Int[Tensor, " batch"],
+        *,
+        state: StackState | None = None,
+        dropout: float = 0.0,
+    ) -> StackOutput:
+        state = state or self.zero_state(len(tokens))
+        outputs, hiddens, cells = [], [], []
+        layer_input = tokens
+        for index, layer in enumerate(self.layers):
+            # The residual adds the dropped-out input, as bilm-tf's dropout wrapper did.
+            layer_input = nn.functional.dropout(layer_input, dropout, training=dropout > 0)
+            recurrent, hidden, cell = self._run_layer(layer, layer_input, lengths, state.hidden[index], state.cell[index])
+            output = recurrent + layer_input if self.config.skip_connections and index > 0 else recurrent
+            outputs.append(output)
+            hiddens.append(hidden)
+            cells.append(cell)
+            layer_input = output
+        real = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        layers = torch.stack(outputs) * real[None, :, :, None]
+        return StackOutput(layers, StackState(torch.stack(hiddens), torch.stack(cells)))
+
+    def _run_layer(
+        self, layer: nn.Module, inputs: Tensor, lengths: Tensor, hidden: Tensor, cell: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        input_gates = inputs @ layer.input_weight.T + layer.bias
+        outputs = []
+        for step in range(inputs.shape[1]):
+            gates = input_gates[:, step] + hidden @ layer.recurrent_weight.T
+            new_hidden, new_cell = self._step(layer, gates, cell)
+            real = (step < lengths)[:, None]
+            hidden = torch.where(real, new_hidden, hidden)
+            cell = torch.where(real, new_cell, cell)
+            outputs.append(new_hidden)
+        return torch.stack(outputs, dim=1), hidden, cell
+
+    def _step(self, layer: nn.Module, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        config = self.config
+        i, f, g, o = gates.chunk(4, dim=-1)
+        cell = torch.sigmoid(f + config.forget_bias) * cell + torch.sigmoid(i) * torch.tanh(g)
+        if config.cell_clip is not None:
+            cell = cell.clamp(-config.cell_clip, config.cell_clip)
+        hidden = torch.sigmoid(o) * torch.tanh(cell)
+        if layer.projection_weight is not None:
+            hidden = hidden @ layer.projection_weight.T
+            if config.projection_clip is not None:
+                hidden = hidden.clamp(-config.projection_clip, config.projection_clip)
+        return hidden, cell
+
+
+def reverse_within_lengths(
+    tokens: Float[Tensor, "batch tokens *rest"], lengths: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch tokens *rest"]:
+    """Turn each sentence round and leave the padding behind it where it is.
+
+    >>> reverse_within_lengths(torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([3, 2]))
+    tensor([[3, 2, 1],
+            [5, 4, 0]])
+    """
+    steps = torch.arange(tokens.shape[1], device=tokens.device)
+    source = torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
+    return tokens[torch.arange(len(tokens), device=tokens.device)[:, None], source]

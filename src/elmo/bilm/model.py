@@ -1,0 +1,121 @@
+"""The biLM: a batch of words -> the layers that ELMo mixes (paper, sections 3.1 and 3.2; COMPAT 4).
+
+Layer 0 is the token vector twice; layer k is [forward; backward] of the k-th LSTM layer. The two directions share the
+token encoder and nothing else, so each runs all the way up on its own.
+
+State is explicit: give one in and take the next one out, or give none and every sentence starts from nothing.
+Left out: mixing (`elmo.mix`), the softmax over words (`elmo.pretrain`), files (`elmo.checkpoints`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from elmo.bilm.config import BiLMConfig
+from elmo.bilm.lstm import LstmStack, StackOutput, StackState, reverse_within_lengths
+from elmo.bilm.token_encoder import TokenEncoder
+from elmo.text.batches import TokenBatch
+
+
+@dataclass(frozen=True)
+class BiLMState:
+    """What both directions remember, for every sentence of a batch."""
+
+    hidden: Tensor
+    """(directions, layers, batch, projection); direction 0 is forward, 1 backward."""
+    cell: Tensor
+    """(directions, layers, batch, cells)"""
+
+    @property
+    def batch_size(self) -> int:
+        return self.hidden.shape[2]
+
+    @classmethod
+    def join(cls, forward: StackState, backward: StackState) -> BiLMState:
+        return cls(
+            torch.stack([forward.hidden, backward.hidden]),
+            torch.stack([forward.cell, backward.cell]),
+        )
+
+    def direction(self, index: int) -> StackState:
+        return StackState(self.hidden[index], self.cell[index])
+
+    def expand(self, batch_size: int) -> BiLMState:
+        """One sentence's state for every row of a batch."""
+        assert self.batch_size == 1, "only the state of a single sentence can be repeated"
+        return BiLMState(
+            self.hidden.expand(-1, -1, batch_size, -1).contiguous(),
+            self.cell.expand(-1, -1, batch_size, -1).contiguous(),
+        )
+
+    def detach(self) -> BiLMState:
+        return BiLMState(self.hidden.detach(), self.cell.detach())
+
+    def to(self, device: torch.device | str) -> BiLMState:
+        return BiLMState(self.hidden.to(device), self.cell.to(device))
+
+
+@dataclass(frozen=True)
+class BiLMOutput:
+    """What the biLM says about a batch. Sentence markers have been dropped unless they were asked for."""
+
+    layers: Tensor
+    """(layers, batch, tokens, 2 * projection), zero at padding."""
+    mask: Tensor
+    """True where there is a token, (batch, tokens)."""
+    state: BiLMState
+
+
+class BiLM(nn.Module):
+    """A bidirectional language model without its softmax."""
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.token_encoder = TokenEncoder(config)
+        self.forward_lstm = LstmStack(config.lstm)
+        self.backward_lstm = LstmStack(config.lstm)
+
+    def forward(
+        self, batch: TokenBatch, state: BiLMState | None = None, *, keep_markers: bool = False
+    ) -> BiLMOutput:
+        vectors = self.token_encoder(batch.words)
+        return self.contextualize(vectors, batch.positions, batch.lengths, state=state, keep_markers=keep_markers)
+
+    def contextualize(
+        self,
+        vectors: Float[Tensor, "words dim"],
+        positions: Int[Tensor, "batch tokens"],
+        lengths: Int[Tensor, " batch"],
+        *,
+        state: BiLMState | None = None,
+        keep_markers: bool = False,
+    ) -> BiLMOutput:
+        """From the token vectors of the distinct words on: what changes with context."""
+        tokens = vectors[positions]
+        forward = self.forward_lstm(tokens, lengths, state=None if state is None else state.direction(0))
+        backward = self._run_backward(tokens, lengths, None if state is None else state.direction(1))
+        mask = torch.arange(positions.shape[1], device=positions.device) < lengths[:, None]
+        first = (torch.cat([tokens, tokens], dim=-1) * mask[..., None])[None]
+        layers = torch.cat([first, torch.cat([forward.layers, backward.layers], dim=-1)])
+        if not keep_markers:
+            layers, mask = drop_markers(layers, lengths)
+        return BiLMOutput(layers, mask, BiLMState.join(forward.state, backward.state))
+
+    def _run_backward(self, tokens: Tensor, lengths: Tensor, state: StackState | None) -> StackOutput:
+        output = self.backward_lstm(reverse_within_lengths(tokens, lengths), lengths, state=state)
+        turned = torch.stack([reverse_within_lengths(layer, lengths) for layer in output.layers])
+        return StackOutput(turned, output.state)
+
+
+def drop_markers(
+    layers: Float[Tensor, "layers batch tokens dim"], lengths: Int[Tensor, " batch"]
+) -> tuple[Float[Tensor, "layers batch inner dim"], Tensor]:
+    """Layers and mask without the first and the last token of each sentence."""
+    inner = layers[:, :, 1:-1]
+    mask = torch.arange(inner.shape[2], device=layers.device) < (lengths - 2)[:, None]
+    return inner * mask[None, :, :, None], mask

@@ -1,0 +1,74 @@
+"""What every checkpoint format is read into and written from.
+
+A format's file knows only its own names and this dataclass; `BiLM` knows nothing about files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo.bilm.config import BiLMConfig
+from elmo.bilm.model import BiLM, BiLMState
+from elmo.errors import CheckpointError
+from elmo.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class SoftmaxWeights:
+    """The output layer over words that pre-training learned; shared by both directions."""
+
+    weight: Tensor
+    """(words, projection)"""
+    bias: Tensor
+    """(words,)"""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A biLM as tensors, with all that may travel with it."""
+
+    config: BiLMConfig
+    tensors: dict[str, Tensor]
+    """By the parameter names of `BiLM`."""
+    vocabulary: Vocabulary | None = None
+    """The words of the softmax; in a model with word ids also those of its word table."""
+    softmax: SoftmaxWeights | None = None
+    warm_state: BiLMState | None = None
+    """The state to start sentences from in `warm` mode: one row."""
+    card: dict[str, Any] = field(default_factory=dict)
+    """What is known about the model: name, text, licence, figures."""
+
+
+def fill(bilm: BiLM, tensors: dict[str, Tensor], *, source: str) -> None:
+    """Put the tensors into the model without copying them; every parameter must be there, with its shape."""
+    expected = {name: tuple(parameter.shape) for name, parameter in bilm.state_dict().items()}
+    missing = sorted(expected.keys() - tensors.keys())
+    extra = sorted(tensors.keys() - expected.keys())
+    wrong = [
+        f"{name} is {tuple(tensors[name].shape)}, expected {shape}"
+        for name, shape in expected.items()
+        if name in tensors and tuple(tensors[name].shape) != shape
+    ]
+    problems = [f"missing: {_some(missing)}"] * bool(missing) + [f"not part of the model: {_some(extra)}"] * bool(extra)
+    problems += [f"wrong shape: {_some(wrong)}"] * bool(wrong)
+    if problems:
+        raise CheckpointError(
+            f"The weights in {source} do not fit the model that its options describe ({'; '.join(problems)}). "
+            "Check that the weights and the options file belong together."
+        )
+    bilm.load_state_dict(tensors, strict=True, assign=True)
+
+
+def empty_bilm(config: BiLMConfig, kind: type[BiLM] = BiLM) -> BiLM:
+    """A model whose parameters take no memory until `fill` gives them theirs."""
+    with torch.device("meta"):
+        return kind(config)
+
+
+def _some(names: list[str], limit: int = 4) -> str:
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -1,0 +1,32 @@
+"""The errors that users meet.
+
+Each message says what was found, what was expected and what to do. Commands print the message alone and exit with
+code 2; a library user catches `ElmoError` or the closer class. Broken invariants of our own are `assert`s, not these.
+"""
+
+
+class ElmoError(Exception):
+    """Something the user can put right."""
+
+
+class InputError(ElmoError, ValueError):
+    """Text or data that cannot be read as asked."""
+
+
+class CheckpointError(ElmoError, ValueError):
+    """A model's files are missing, foreign, damaged, or do not fit together."""
+
+
+class ConfigError(ElmoError, ValueError):
+    """A setting is unknown, out of range, or contradicts another."""
+
+
+class MissingExtraError(ElmoError, ImportError):
+    """An optional library is not installed; the message gives the line to type."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"This needs the package {package}, which is not installed. Run: pip install 'elmo-torch[{extra}]'"
+        )
+        self.package = package
+        self.extra = extra

@@ -1,0 +1,1 @@
+"""Layers -> one vector per token (paper, section 3.2)."""

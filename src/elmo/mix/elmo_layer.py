@@ -1,0 +1,141 @@
+"""ELMo for task models: a biLM that runs once and one learned mix for every place it is put in (paper, section 3.3).
+
+    layer = ElmoLayer(elmo.load(), places=2, dropout=0.5)
+    at_input, at_output = layer(sentences).places
+    loss = task_loss + layer.penalty(0.001)
+
+The biLM is frozen unless asked otherwise; the mixes learn.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from elmo.bilm.model import BiLMState
+from elmo.checkpoints import hub
+from elmo.checkpoints.pretrained import PretrainedBiLM, locate
+from elmo.errors import CheckpointError, InputError
+from elmo.mix.scalar_mix import ScalarMix
+from elmo.text.batches import TokenBatch
+
+_CONFIG_FILE, _WEIGHTS_FILE = "elmo_layer.json", "elmo_layer.safetensors"
+
+
+@dataclass(frozen=True)
+class ElmoLayerOutput:
+    """One vector per token for every place."""
+
+    places: list[Tensor]
+    """Each (batch, tokens, dim), zero at padding."""
+    mask: Tensor
+    """True where there is a token, (batch, tokens)."""
+    state: BiLMState
+
+
+class ElmoLayer(nn.Module):
+    """A biLM with learned mixes."""
+
+    def __init__(
+        self,
+        bilm: PretrainedBiLM,
+        *,
+        places: int = 1,
+        dropout: float = 0.5,
+        layer_norm: bool = False,
+        trainable: bool = False,
+        keep_markers: bool = False,
+    ) -> None:
+        super().__init__()
+        self.bilm = bilm
+        self.keep_markers = keep_markers
+        self.dropout = nn.Dropout(dropout)
+        self.mixes = nn.ModuleList(ScalarMix(bilm.config.num_layers, layer_norm=layer_norm) for _ in range(places))
+        self.bilm_trainable = trainable
+        self.set_bilm_trainable(trainable)
+
+    def set_bilm_trainable(self, trainable: bool) -> None:
+        """Freeze or free the biLM; give its parameters their own learning rate when it is free."""
+        self.bilm_trainable = trainable
+        self.bilm.requires_grad_(trainable)
+
+    @property
+    def output_dim(self) -> int:
+        return self.bilm.config.output_dim
+
+    def forward(self, sentences: TokenBatch | Sequence[Sequence[str]], state: BiLMState | None = None) -> ElmoLayerOutput:
+        """Token lists (or a batch made from them) -> vectors. A bare string is not a token list."""
+        batch = sentences if isinstance(sentences, TokenBatch) else self.batch(sentences)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.bilm_trainable):
+            output = self.bilm(batch, state, keep_markers=self.keep_markers)
+        return ElmoLayerOutput(self.mix(output.layers, output.mask), output.mask, output.state)
+
+    def mix(self, layers: Float[Tensor, "layers batch tokens dim"], mask: Tensor) -> list[Tensor]:
+        """Every place's vectors from layers that were computed before: what a frozen biLM's cache gives."""
+        return [self.dropout(mix(layers, mask)) for mix in self._mixes()]
+
+    def batch(self, sentences: Sequence[Sequence[str]]) -> TokenBatch:
+        """The batch that `forward` makes of token lists."""
+        if isinstance(sentences, str):
+            raise InputError("One string was given; expected a list of sentences, each a list of tokens.")
+        device = self._mixes_list()[0].gamma.device
+        return self.bilm.indexer.batch(sentences).to(device)
+
+    def penalty(self, strength: float) -> Float[Tensor, ""]:
+        """lambda * |w|^2 over every place's mix weights, to be added to the loss."""
+        return torch.stack([mix.penalty(strength) for mix in self._mixes()]).sum()
+
+    def mix_weights(self) -> list[list[float]]:
+        """What each layer counts for at every place; each sums to one."""
+        return [mix.normalised_weights.tolist() for mix in self._mixes()]
+
+    def gammas(self) -> list[float]:
+        return [mix.gamma.item() for mix in self._mixes()]
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the biLM and the mixes: a folder that needs nothing else."""
+        folder = Path(folder)
+        self.bilm.save_pretrained(folder)
+        save_file({name: tensor.contiguous() for name, tensor in self.mixes.state_dict().items()}, folder / _WEIGHTS_FILE)
+        settings = {
+            "places": len(self.mixes),
+            "dropout": self.dropout.p,
+            "layer_norm": self._mixes_list()[0].layer_norm,
+            "trainable": self.bilm_trainable,
+            "keep_markers": self.keep_markers,
+        }
+        (folder / _CONFIG_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, *, revision: str | None = None, token: str | None = None) -> Self:
+        """The reverse of `save_pretrained`; also opens a Hub repository."""
+        folder = locate(name, revision=revision, token=token)
+        if not (folder / _CONFIG_FILE).exists():
+            raise CheckpointError(
+                f"{folder} has no {_CONFIG_FILE}: it holds a biLM without mixes. Use ElmoLayer(elmo.load({str(name)!r}))."
+            )
+        settings = json.loads((folder / _CONFIG_FILE).read_text(encoding="utf-8"))
+        layer = cls(PretrainedBiLM.from_pretrained(folder), **settings)
+        layer.mixes.load_state_dict(load_file(folder / _WEIGHTS_FILE))
+        return layer
+
+    def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
+        """Upload the biLM and the mixes; returns the repository's address."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return hub.push(Path(folder), repo_id, private=private, token=token)
+
+    def _mixes(self) -> Iterator[ScalarMix]:
+        return iter(self._mixes_list())
+
+    def _mixes_list(self) -> list[ScalarMix]:
+        return [mix for mix in self.mixes if isinstance(mix, ScalarMix)]

@@ -1,0 +1,1 @@
+"""Text -> batches of ids. Imports no model."""
