@@ -2,7 +2,7 @@
 
 Batches grow and shrink, so that carried state meets rows that join late, sit out and come back. The words go where
 the old formats have corners: over 48 bytes, cut inside a code point, empty, outside the basic plane, control bytes, the
-strings that name sentence markers.
+ideographic space that EFML's files lose, the strings that name sentence markers.
 """
 
 import json
@@ -28,7 +28,7 @@ BATCHES: list[list[list[str]]] = [
         ["日" * 20, "a" * 47 + "é", "a" * 48, "a" * 49, "b" * 200],
     ],
     [
-        ["<S>", "inside", "</S>", "<UNK>"],
+        ["<S>", "inside", "</S>", "<UNK>", "<bos>", "<oov>"],
         ["New York", "a\x00b", "\x7f", "\t"],
         ["The", "bank", "raised", "its", "rates", "."],
         [""],
@@ -36,7 +36,7 @@ BATCHES: list[list[list[str]]] = [
     ],
     [
         ["Pretty", "good"],
-        ["Last", "words", "."],
+        ["Last", "\u3000", "words\u3000", "."],
     ],
 ]
 
