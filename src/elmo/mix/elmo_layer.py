@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import torch
 from jaxtyping import Float
@@ -116,7 +115,7 @@ class ElmoLayer(nn.Module):
         (folder / _CONFIG_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, *, revision: str | None = None, token: str | None = None) -> Self:
+    def from_pretrained(cls, name: str | Path, *, revision: str | None = None, token: str | None = None) -> ElmoLayer:
         """The reverse of `save_pretrained`; also opens a Hub repository."""
         folder = locate(name, revision=revision, token=token)
         if not (folder / _CONFIG_FILE).exists():

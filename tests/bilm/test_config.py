@@ -1,0 +1,42 @@
+import pytest
+
+from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig, WordEmbeddingConfig
+from elmo.errors import ConfigError
+from elmo.text.characters import CharacterScheme
+
+UTF8 = CharacterScheme.utf8()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BiLMConfig(LstmConfig(), UTF8, CharCnnConfig()),
+        BiLMConfig(LstmConfig(projection_dim=8, cell_clip=None), word_embedding=WordEmbeddingConfig(100, 8)),
+        BiLMConfig(LstmConfig(), CharacterScheme.codepoints("ab"), CharCnnConfig(), WordEmbeddingConfig(9, 100)),
+    ],
+)
+def test_plain_values_round_trip(config: BiLMConfig) -> None:
+    assert BiLMConfig.from_dict(config.to_dict()) == config
+
+
+def test_unknown_activation_is_refused() -> None:
+    with pytest.raises(ConfigError, match="gelu.*'relu' or 'tanh'"):
+        CharCnnConfig(activation="gelu")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LstmConfig(cell_dim=0), "cell_dim is 0"),
+        (lambda: LstmConfig(cell_clip=-1.0), "cell_clip is -1"),
+        (lambda: CharCnnConfig(filters=()), "no filters"),
+        (lambda: CharCnnConfig(filters=((0, 4),)), "width is 0"),
+        (lambda: BiLMConfig(LstmConfig()), "neither was given"),
+        (lambda: BiLMConfig(LstmConfig(), characters=UTF8), "belong together"),
+        (lambda: BiLMConfig(LstmConfig(), CharacterScheme.utf8(5), CharCnnConfig()), "wider than a word"),
+        (lambda: BiLMConfig(LstmConfig(), word_embedding=WordEmbeddingConfig(9, 100)), "expected lstm.projection_dim"),
+    ],
+)
+def test_impossible_shapes_are_refused(make, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()

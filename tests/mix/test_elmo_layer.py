@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import CheckpointError, InputError
+from elmo.mix.elmo_layer import ElmoLayer
+
+SENTENCES = [["The", "bank", "is", "closed"], ["Hello"]]
+MakeBilm = Callable[..., PretrainedBiLM]
+
+
+def test_every_place_has_its_own_vectors_with_zeros_at_padding(make_bilm: MakeBilm) -> None:
+    layer = ElmoLayer(make_bilm(), places=2, dropout=0.0)
+    torch.nn.init.constant_(layer.mixes[1].gamma, 3.0)
+    output = layer(SENTENCES)
+    first, second = output.places
+    assert first.shape == (2, 4, layer.output_dim)
+    assert output.mask.tolist() == [[True] * 4, [True, False, False, False]]
+    torch.testing.assert_close(second, 3 * first)
+    assert not first[1, 1:].any()
+
+
+def test_the_bilm_is_frozen_and_the_mixes_learn(make_bilm: MakeBilm) -> None:
+    layer = ElmoLayer(make_bilm(), places=2, dropout=0.0)
+    (sum(place.sum() for place in layer(SENTENCES).places) + layer.penalty(0.1)).backward()
+    assert all(parameter.grad is None for parameter in layer.bilm.parameters())
+    assert all(parameter.grad is not None for parameter in layer.mixes.parameters())
+
+
+def test_the_bilm_learns_on_request(make_bilm: MakeBilm) -> None:
+    layer = ElmoLayer(make_bilm(), dropout=0.0, trainable=True)
+    layer(SENTENCES).places[0].square().sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.bilm.parameters())
+
+
+def test_dropout_falls_only_in_training(make_bilm: MakeBilm) -> None:
+    layer = ElmoLayer(make_bilm(), dropout=0.5)
+    real = layer.train()(SENTENCES).places[0][0]
+    assert (real == 0).float().mean() > 0.2
+    torch.testing.assert_close(layer.eval()(SENTENCES).places[0], layer(SENTENCES).places[0])
+
+
+def test_markers_are_kept_on_request(make_bilm: MakeBilm) -> None:
+    bilm = make_bilm()
+    kept = ElmoLayer(bilm, dropout=0.0, keep_markers=True)(SENTENCES)
+    dropped = ElmoLayer(bilm, dropout=0.0)(SENTENCES)
+    assert kept.mask.sum(dim=1).tolist() == [6, 3]
+    torch.testing.assert_close(kept.places[0][0, 1:5], dropped.places[0][0])
+
+
+def test_saved_and_opened_it_is_the_same(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    layer = ElmoLayer(make_bilm(), places=2, dropout=0.3, layer_norm=True).eval()
+    torch.nn.init.normal_(layer.mixes[0].weights)
+    layer.save_pretrained(tmp_path)
+    again = ElmoLayer.from_pretrained(tmp_path).eval()
+    assert again.dropout.p == 0.3 and again.mix_weights() == layer.mix_weights() and again.gammas() == layer.gammas()
+    for a, b in zip(layer(SENTENCES).places, again(SENTENCES).places, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+def test_a_folder_without_mixes_says_what_to_type(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    make_bilm().save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match=r"ElmoLayer\(elmo.load"):
+        ElmoLayer.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("sentences", ["The bank", ["The bank"]])
+def test_strings_are_not_split_into_letters(make_bilm: MakeBilm, sentences: object) -> None:
+    with pytest.raises(InputError, match="list of tokens"):
+        ElmoLayer(make_bilm())(sentences)  # type: ignore[arg-type]
