@@ -1,0 +1,154 @@
+"""Words <-> ids.
+
+The file is bilm-tf's: one token a line, in UTF-8, the line's number is the id. The three special tokens come
+first, then the words by falling frequency (equal counts in code-point order, so that the same text always
+gives the same file):
+
+    >>> Vocabulary.build("the cat saw the dog".split()).words
+    ('<S>', '</S>', '<UNK>', 'the', 'cat', 'dog', 'saw')
+
+The id 0 is `<S>` here; models that keep 0 for "no token" add 1 (`batches.py`). Left out: characters
+(`characters.py`) and ELMoForManyLangs' `word.dic` files (`elmo.checkpoints`), which become one too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from elmo.errors import InputError
+
+# Old corpora carry this line as the highest word id of another tool; bilm-tf skips it, and it takes no id.
+_SKIPPED_LINE = "!!!MAXTERMID"
+_EDGES = " \t\r\n"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words that a model knows by id, the special tokens among them."""
+
+    words: tuple[str, ...] = field(repr=False)
+    """All tokens; a token's place is its id."""
+    begin_sentence: str = "<S>"
+    end_sentence: str = "</S>"
+    unknown: str = "<UNK>"
+    """Stands for every word that is not in the vocabulary."""
+
+    def __post_init__(self) -> None:
+        if len(self._ids) != len(self.words):
+            first = next(word for index, word in enumerate(self.words) if self._ids[word] != index)
+            raise InputError(
+                f"The vocabulary holds the token {first!r} twice; every token must stand there once. "
+                "Remove the second one."
+            )
+        missing = [token for token in self.special_tokens if token not in self._ids]
+        if missing:
+            raise InputError(
+                f"The vocabulary lacks {', '.join(missing)}. It must hold {', '.join(self.special_tokens)}, "
+                "best as its first three lines; add them, or name the special tokens it uses instead."
+            )
+
+    @property
+    def special_tokens(self) -> tuple[str, str, str]:
+        return (self.begin_sentence, self.end_sentence, self.unknown)
+
+    @property
+    def unknown_id(self) -> int:
+        return self._ids[self.unknown]
+
+    @classmethod
+    def build(
+        cls, tokens: Iterable[str] | Mapping[str, int], *, max_size: int | None = None, min_count: int = 1
+    ) -> Vocabulary:
+        """The vocabulary of a text, from its tokens or from their counts.
+
+        `max_size` counts the special tokens too. Words rarer than `min_count` are left out.
+        """
+        counts = tokens if isinstance(tokens, Mapping) else Counter(tokens)
+        special = (cls.begin_sentence, cls.end_sentence, cls.unknown)
+        if max_size is not None and max_size < len(special):
+            raise InputError(
+                f"A vocabulary of {max_size} tokens has no room for {', '.join(special)}; ask for at least 3."
+            )
+        kept = [
+            (-count, word) for word, count in counts.items() if count >= min_count and word not in special
+        ]
+        kept.sort()
+        room = None if max_size is None else max_size - len(special)
+        return cls((*special, *(word for _, word in kept[:room])))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        begin_sentence: str = "<S>",
+        end_sentence: str = "</S>",
+        unknown: str = "<UNK>",
+    ) -> Vocabulary:
+        """Read a vocabulary file of bilm-tf or of ours."""
+        try:
+            text = Path(path).read_bytes().decode("utf-8-sig")
+        except OSError as error:
+            raise InputError(
+                f"Cannot read the vocabulary {path}: {error.strerror}. Check the path."
+            ) from error
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise InputError(
+                f"The vocabulary {path} is not UTF-8: line {line}, byte {error.start}. "
+                "Convert it first, for instance with: iconv -f LATIN1 -t UTF-8"
+            ) from error
+        words = [line.strip(_EDGES) for line in text.rstrip(_EDGES).split("\n")]
+        if words == [""]:
+            raise InputError(
+                f"The vocabulary {path} is empty; it must hold one token a line, {unknown} among them."
+            )
+        if "" in words:
+            raise InputError(
+                f"Line {words.index('') + 1} of the vocabulary {path} is empty; every line must hold one. "
+                "Remove the line, or put back the token that stood there (ids are line numbers)."
+            )
+        kept = tuple(word for word in words if word != _SKIPPED_LINE)
+        try:
+            return cls(kept, begin_sentence=begin_sentence, end_sentence=end_sentence, unknown=unknown)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write one token a line; the file appears whole or not at all."""
+        for word in self.words:
+            if "\n" in word or word != word.strip(_EDGES) or word in ("", _SKIPPED_LINE):
+                raise InputError(
+                    f"The token {word!r} cannot stand in a vocabulary file, which holds one token a line, "
+                    "without space at its ends."
+                )
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        partial.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
+        partial.replace(target)
+
+    def id_of(self, word: str) -> int:
+        """The word's id, or the unknown token's."""
+        return self._ids.get(word, self.unknown_id)
+
+    def ids(self, tokens: Iterable[str]) -> list[int]:
+        """The ids of a token list."""
+        known, unknown = self._ids, self.unknown_id
+        return [known.get(token, unknown) for token in tokens]
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {word: index for index, word in enumerate(self.words)}
