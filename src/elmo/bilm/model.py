@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from elmo.bilm.config import BiLMConfig
+from elmo.bilm.kernels import inference
 from elmo.bilm.lstm import LstmStack, StackOutput, StackState, reverse_within_lengths
 from elmo.bilm.token_encoder import TokenEncoder
 from elmo.text.batches import TokenBatch
@@ -80,9 +81,7 @@ class BiLM(nn.Module):
         self.forward_lstm = LstmStack(config.lstm)
         self.backward_lstm = LstmStack(config.lstm)
 
-    def forward(
-        self, batch: TokenBatch, state: BiLMState | None = None, *, keep_markers: bool = False
-    ) -> BiLMOutput:
+    def forward(self, batch: TokenBatch, state: BiLMState | None = None, *, keep_markers: bool = False) -> BiLMOutput:
         vectors = self.token_encoder(batch.words)
         return self.contextualize(vectors, batch.positions, batch.lengths, state=state, keep_markers=keep_markers)
 
@@ -96,6 +95,8 @@ class BiLM(nn.Module):
         keep_markers: bool = False,
     ) -> BiLMOutput:
         """From the token vectors of the distinct words on: what changes with context."""
+        if inference.fits([vectors, *self._lstm_tensors(state)]):
+            return self._contextualize_fast(vectors, positions, lengths, state=state, keep_markers=keep_markers)
         tokens = vectors[positions]
         forward = self.forward_lstm(tokens, lengths, state=None if state is None else state.direction(0))
         backward = self._run_backward(tokens, lengths, None if state is None else state.direction(1))
@@ -105,6 +106,28 @@ class BiLM(nn.Module):
         if not keep_markers:
             layers, mask = drop_markers(layers, lengths)
         return BiLMOutput(layers, mask, BiLMState.join(forward.state, backward.state))
+
+    def _lstm_tensors(self, state: BiLMState | None) -> list[Tensor]:
+        weights: list[Tensor] = [*self.forward_lstm.parameters(), *self.backward_lstm.parameters()]
+        return weights if state is None else [*weights, state.hidden, state.cell]
+
+    def _contextualize_fast(
+        self, vectors: Tensor, positions: Tensor, lengths: Tensor, *, state: BiLMState | None, keep_markers: bool
+    ) -> BiLMOutput:
+        """The same by the CPU kernels, both directions at once."""
+        trim = 0 if keep_markers else 1
+        output = inference.run_stacks(
+            (self.forward_lstm, self.backward_lstm),
+            vectors,
+            positions=positions,
+            lengths=lengths,
+            states=(None, None) if state is None else (state.direction(0), state.direction(1)),
+            reverse=(False, True),
+            with_tokens=True,
+            trim=trim,
+        )
+        mask = torch.arange(output.layers.shape[2]) < (lengths - 2 * trim)[:, None]
+        return BiLMOutput(output.layers, mask, BiLMState(output.hidden, output.cell))
 
     def _run_backward(self, tokens: Tensor, lengths: Tensor, state: StackState | None) -> StackOutput:
         output = self.backward_lstm(reverse_within_lengths(tokens, lengths), lengths, state=state)

@@ -1,0 +1,9 @@
+"""The fast CPU form of the biLM's equations: plain C behind the readable modules' interface.
+
+from elmo.bilm.kernels import kernel_info
+kernel_info()  # KernelInfo(name="avx512", reason="the fastest this processor has")
+"""
+
+from elmo.bilm.kernels.binding import KernelInfo, kernel_info
+
+__all__ = ["KernelInfo", "kernel_info"]

@@ -1,0 +1,197 @@
+"""The compiled library: finding it, choosing the variant for this processor, and its structures as ctypes sees them.
+
+The environment variable ELMO_KERNEL forces a variant ("portable", "avx2", "avx512") or turns the kernels off ("off").
+Nothing here knows what an LSTM is; `packing` and the files after it do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import torch
+
+from elmo.errors import ConfigError
+
+VARIANTS = ("portable", "avx2", "avx512")
+
+_int = ctypes.c_int64
+_pointer = ctypes.c_void_p
+
+
+class Layer(ctypes.Structure):
+    """`elmo_layer` of kernels.h."""
+
+    _fields_ = (
+        ("input_dim", _int),
+        ("num_cells", _int),
+        ("hidden_dim", _int),
+        ("input_weight", _pointer),
+        ("recurrent_weight", _pointer),
+        ("projection_weight", _pointer),
+        ("bias", _pointer),
+        ("cell_clip", ctypes.c_float),
+        ("projection_clip", ctypes.c_float),
+        ("skip", _int),
+    )
+
+
+class Direction(ctypes.Structure):
+    """`elmo_direction` of kernels.h."""
+
+    _fields_ = (
+        ("layers", ctypes.POINTER(Layer)),
+        ("num_layers", _int),
+        ("batch", _int),
+        ("steps", _int),
+        ("reverse", _int),
+        ("positions", _pointer),
+        ("lengths", _pointer),
+        ("rows", _pointer),
+        ("num_rows", _int),
+        ("num_words", _int),
+        ("words", _pointer),
+        ("products", _pointer),
+        ("slots", _pointer),
+        ("hidden_in", _pointer),
+        ("cell_in", _pointer),
+        ("hidden_in_layer", _int),
+        ("hidden_in_row", _int),
+        ("cell_in_layer", _int),
+        ("cell_in_row", _int),
+        ("hidden_out", _pointer),
+        ("cell_out", _pointer),
+        ("out", _pointer),
+        ("out_layer", _int),
+        ("out_row", _int),
+        ("out_step", _int),
+        ("tokens", _int),
+        ("trim", _int),
+    )
+
+
+class Product(ctypes.Structure):
+    """`elmo_product` of kernels.h."""
+
+    _fields_ = (
+        ("num_rows", _int),
+        ("inner", _int),
+        ("num_columns", _int),
+        ("left", _pointer),
+        ("left_stride", _int),
+        ("right", _pointer),
+        ("bias", _pointer),
+        ("out", _pointer),
+        ("out_stride", _int),
+        ("activation", _int),
+    )
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """Which kernel runs on this machine's CPU."""
+
+    name: str
+    """"avx512", "avx2", "portable", or "torch" when the compiled library is not in use."""
+    reason: str
+
+
+def _library_path() -> Path | None:
+    folder = Path(__file__).parent
+    candidates = (folder / f"_native{suffix}" for suffix in EXTENSION_SUFFIXES)
+    return next((path for path in candidates if path.exists()), None)
+
+
+@cache
+def _load() -> ctypes.CDLL | str:
+    """The library, or why there is none."""
+    path = _library_path()
+    if path is None:
+        return "the package was installed without a C compiler"
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        return f"the compiled library does not load ({error})"
+    library.elmo_choose.argtypes = (ctypes.c_char_p,)
+    library.elmo_name.restype = ctypes.c_char_p
+    library.elmo_vector_length.restype = _int
+    library.elmo_map.argtypes = (_int,)
+    library.elmo_map.restype = _pointer
+    library.elmo_unmap.argtypes = (_pointer, _int)
+    library.elmo_pack.argtypes = (_pointer, _int, _int, _pointer, _int, _int, _pointer, _int)
+    library.elmo_activate.argtypes = (_pointer, _pointer, _int, _int)
+    library.elmo_multiply.argtypes = (ctypes.POINTER(Product), _int, _int)
+    library.elmo_forward.argtypes = (ctypes.POINTER(Direction), _int, _int)
+    return library
+
+
+class _Chosen:
+    """The variant in use; None until somebody asks."""
+
+    info: KernelInfo | None = None
+
+
+def select(name: str | None = None) -> KernelInfo:
+    """Use the named variant ("off" for none, None for what ELMO_KERNEL says or the best) from now on.
+
+    Matrices packed for another variant are packed anew when next used.
+    """
+    forced = name if name is not None else os.environ.get("ELMO_KERNEL", "")
+    library = _load()
+    if forced == "off":
+        _Chosen.info = KernelInfo("torch", "the kernels are switched off (ELMO_KERNEL=off)")
+    elif isinstance(library, str):
+        _Chosen.info = KernelInfo("torch", library)
+    elif forced not in ("", *VARIANTS):
+        raise ConfigError(f"ELMO_KERNEL is {forced!r}; expected one of {', '.join(VARIANTS)}, off.")
+    elif library.elmo_choose(forced.encode()) != 0:
+        raise ConfigError(f"ELMO_KERNEL asks for {forced}, which this processor does not have; unset it.")
+    else:
+        found = library.elmo_name().decode()
+        _Chosen.info = KernelInfo(found, f"forced to {forced}" if forced else "the fastest this processor has")
+    return _Chosen.info
+
+
+def kernel_info() -> KernelInfo:
+    """Which kernel this process uses, and why."""
+    return _Chosen.info or select()
+
+
+def available() -> bool:
+    return kernel_info().name != "torch"
+
+
+def library() -> ctypes.CDLL:
+    """The library, when `available`."""
+    loaded = _load()
+    assert not isinstance(loaded, str), loaded
+    return loaded
+
+
+def vector_length() -> int:
+    """Floats in a vector of the variant in use."""
+    kernel_info()
+    return int(library().elmo_vector_length())
+
+
+def num_threads() -> int:
+    """As many as torch may use: `torch.set_num_threads` and OMP_NUM_THREADS hold for the kernels too."""
+    return torch.get_num_threads()
+
+
+class Block:
+    """Memory of the library's own, in huge pages where there are any, freed with the object."""
+
+    def __init__(self, num_floats: int) -> None:
+        num_bytes = max(4 * num_floats, 1)
+        address = library().elmo_map(num_bytes)
+        if not address:
+            raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB of packed weights.")
+        self.address: int = address
+        self.num_bytes = num_bytes
+        weakref.finalize(self, library().elmo_unmap, address, num_bytes)

@@ -1,0 +1,125 @@
+/* What Python calls: picks the variant for this processor and shares work out among threads. */
+
+#include "kernels.h"
+
+#include <string.h>
+
+static const elmo_variant *chosen;
+
+/* "portable", "avx2", "avx512", or "" for the best there is; 0 if this processor has it. */
+int elmo_choose(const char *name)
+{
+    const elmo_variant *found = 0;
+    if (!*name || !strcmp(name, "portable")) found = &elmo_portable;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (avx2 && (!*name || !strcmp(name, "avx2"))) found = &elmo_avx2;
+    if (avx512 && (!*name || !strcmp(name, "avx512"))) found = &elmo_avx512;
+#endif
+    if (found) chosen = found;
+    return found ? 0 : -1;
+}
+
+const char *elmo_name(void) { return chosen->name; }
+int64_t elmo_vector_length(void) { return chosen->vector_length; }
+
+typedef struct {
+    const float *matrix;
+    int64_t stride, transposed;
+    const int64_t *order;
+    int64_t inner, num_panels;
+    float *packed;
+} pack_job;
+
+static void pack_part(void *context, int64_t part)
+{
+    const pack_job *j = context;
+    int64_t first = part * j->num_panels / 2, last = (part + 1) * j->num_panels / 2, width = 4 * chosen->vector_length;
+    chosen->pack(j->matrix, j->stride, j->transposed, j->order + first * width, j->inner, last - first,
+                 j->packed + first * width * j->inner);
+}
+
+void elmo_pack(const float *matrix, int64_t stride, int64_t transposed, const int64_t *order, int64_t inner,
+               int64_t num_panels, float *packed, int64_t num_threads)
+{
+    pack_job job = {matrix, stride, transposed, order, inner, num_panels, packed};
+    elmo_parallel(pack_part, &job, 2, num_threads);
+}
+
+void elmo_activate(const float *in, float *out, int64_t length, int64_t activation)
+{
+    chosen->activate(in, out, length, activation);
+}
+
+typedef struct {
+    const elmo_product *products;
+    int64_t parts;
+} product_job;
+
+static void product_part(void *context, int64_t index)
+{
+    const product_job *j = context;
+    chosen->product(&j->products[index / j->parts], index % j->parts, j->parts);
+}
+
+void elmo_multiply(const elmo_product *products, int64_t count, int64_t num_threads)
+{
+    int64_t parts = count >= num_threads ? 1 : (num_threads + count - 1) / count;
+    product_job job = {products, parts};
+    elmo_parallel(product_part, &job, count * parts, num_threads);
+}
+
+typedef struct {
+    const elmo_direction *directions;
+    int64_t groups, *failed;
+} forward_job;
+
+/* Row groups take every `groups`th row, so that long and short sentences spread evenly. */
+static void forward_part(void *context, int64_t index)
+{
+    const forward_job *j = context;
+    elmo_direction d = j->directions[index / j->groups];
+    int64_t group = index % j->groups, count = 0;
+    int64_t *rows = elmo_scratch_take((d.num_rows + 1) * sizeof(int64_t));
+    if (!rows) {
+        j->failed[0] = 1;
+        return;
+    }
+    for (int64_t r = group; r < d.num_rows; r += j->groups) rows[count++] = d.rows ? d.rows[r] : r;
+    d.rows = rows;
+    d.num_rows = count;
+    if (count && chosen->forward(&d)) j->failed[0] = 1;
+    elmo_scratch_give(rows);
+}
+
+/* 0, or -1 when there is no memory. */
+int elmo_forward(elmo_direction *directions, int64_t count, int64_t num_threads)
+{
+    enum { MOST = 4, ROWS_PER_GROUP = 16 };
+    elmo_product products[MOST];
+    void *made[MOST] = {0};
+    int64_t to_make = 0, failed = 0, groups = num_threads / count, rows = directions[0].num_rows;
+    if (count > MOST) return -1;
+    for (int64_t i = 0; i < count; i++) {
+        elmo_direction *d = &directions[i];
+        if (d->products) continue;
+        const elmo_layer *w = d->layers;
+        int64_t vl = chosen->vector_length, width = (w->num_cells + vl - 1) / vl * vl * 4;
+        made[i] = d->products = elmo_scratch_take(d->num_words * width * sizeof(float));
+        if (!made[i]) failed = 1;
+        products[to_make++] = (elmo_product){d->num_words, w->input_dim,  width,       d->words, w->input_dim,
+                                             w->input_weight, w->bias, d->products, width,    ELMO_IDENTITY};
+    }
+    if (to_make && !failed) elmo_multiply(products, to_make, num_threads);
+    if (groups > rows / ROWS_PER_GROUP) groups = rows / ROWS_PER_GROUP;
+    forward_job job = {directions, groups > 1 ? groups : 1, &failed};
+    if (!failed) elmo_parallel(forward_part, &job, count * job.groups, num_threads);
+    for (int64_t i = 0; i < count; i++) {
+        elmo_scratch_give(made[i]);
+        if (made[i]) directions[i].products = 0;
+    }
+    return failed ? -1 : 0;
+}

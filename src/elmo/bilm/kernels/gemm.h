@@ -1,0 +1,188 @@
+/* Products with a matrix packed once.
+
+   Packed, a matrix B [K, N] is a row of panels; panel p holds columns p NR .. p NR + NR - 1 as [K][NR], zero past N.
+   A tile is up to MR rows of A times one panel, summed in registers over a stretch of K, then added to a small
+   buffer: the sum is thus cut into chains of at most CHAIN terms, which keeps its rounding error that of a short
+   sum.  Rows of A are given by pointers, so that gathered, strided and reversed rows cost nothing. */
+
+#define CHAIN 256
+/* Terms of K for which a panel stays in the second-level cache while all rows pass over it. */
+#define STRETCH 512
+#define LINE 64
+
+INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+INLINE void tile_terms(const int rows, const float *const *a, int64_t offset, int64_t terms, const float *b,
+                       const char *ahead, int64_t ahead_step, float *sums, int first)
+{
+    vf acc[MR][4];
+    const float *row[MR];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+        row[r] = a[r] + offset;
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) acc[r][j] = (vf){0};
+    }
+    for (int64_t k = 0; k < terms; k++) {
+        vf b0 = load(b), b1 = load(b + VL), b2 = load(b + 2 * VL), b3 = load(b + 3 * VL);
+        __builtin_prefetch(ahead);
+        ahead += ahead_step;
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            vf x = splat(row[r][k]);
+            acc[r][0] += x * b0;
+            acc[r][1] += x * b1;
+            acc[r][2] += x * b2;
+            acc[r][3] += x * b3;
+        }
+        b += NR;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            float *sum = sums + r * NR + j * VL;
+            store(sum, first ? acc[r][j] : load(sum) + acc[r][j]);
+        }
+}
+
+/* One chain: sums (+)= rows of A from `offset` on, times `terms` rows of a panel. */
+static void tile_chain(int64_t rows, const float *const *a, int64_t offset, int64_t terms, const float *b,
+                       const char *ahead, int64_t ahead_step, float *sums, int first)
+{
+    switch (rows) {
+    case 1: tile_terms(1, a, offset, terms, b, ahead, ahead_step, sums, first); break;
+#if MR >= 2
+    case 2: tile_terms(2, a, offset, terms, b, ahead, ahead_step, sums, first); break;
+#endif
+#if MR >= 3
+    case 3: tile_terms(3, a, offset, terms, b, ahead, ahead_step, sums, first); break;
+#endif
+#if MR >= 6
+    case 4: tile_terms(4, a, offset, terms, b, ahead, ahead_step, sums, first); break;
+    case 5: tile_terms(5, a, offset, terms, b, ahead, ahead_step, sums, first); break;
+    case 6: tile_terms(6, a, offset, terms, b, ahead, ahead_step, sums, first); break;
+#endif
+    }
+}
+
+/* The tile number `tile` of `tiles` of a panel, over terms `from` .. `to`.  While many tiles share a panel, each also
+   fetches its part of `next`, the panel that comes after; a lone tile fetches some way ahead in its own. */
+static void tile_sum(int64_t rows, const float *const *a, int64_t from, int64_t to, const float *panel,
+                     int64_t tile, int64_t tiles, const float *next, float *sums, int first)
+{
+    const int64_t lines_per_term = NR * (int64_t)sizeof(float) / LINE;
+    int64_t done = 0, step = LINE;
+    const char *ahead = (const char *)next + tile * (to - from) * LINE;
+    if (tiles < lines_per_term) {
+        ahead = (const char *)(panel + from * NR) + 4096;
+        step = NR * sizeof(float);
+    } else if (tile >= lines_per_term) {
+        ahead = (const char *)panel;
+        step = 0;
+    }
+    for (int64_t k = from; k < to; k += CHAIN) {
+        int64_t terms = min64(CHAIN, to - k);
+        tile_chain(rows, a, k, terms, panel + k * NR, ahead + done * step, step, sums, first);
+        done += terms;
+        first = 0;
+    }
+}
+
+INLINE vf activate_vf(vf x, int64_t activation)
+{
+    switch (activation) {
+    case ELMO_RELU: return at_least((vf){0}, x);
+    case ELMO_TANH: return tanh_vf(x);
+    case ELMO_SIGMOID: return sigmoid(x);
+    default: return x;
+    }
+}
+
+static void finish_columns(float *sums, int64_t width, const float *bias, int64_t activation)
+{
+    float padded[NR];
+    if (bias && width < NR) {
+        memset(padded, 0, sizeof padded);
+        memcpy(padded, bias, width * sizeof(float));
+        bias = padded;
+    }
+    for (int j = 0; j < NR; j += VL) {
+        vf x = load(sums + j);
+        if (bias) x += load(bias + j);
+        store(sums + j, activate_vf(x, activation));
+    }
+}
+
+/* out[i] = activation(a[i] B + bias) for the panels first_panel .. last_panel - 1 of B. */
+static void multiply(int64_t num_rows, const float *const *a, int64_t inner, const float *packed,
+                     int64_t num_columns, int64_t first_panel, int64_t last_panel, const float *bias,
+                     int64_t activation, float *const *out)
+{
+    int64_t tiles = ceil_div(num_rows, MR);
+    int64_t stretch = tiles > 1 ? STRETCH : inner;
+    float sums[MR * NR] __attribute__((aligned(64)));
+    for (int64_t from = 0; from < inner; from += stretch) {
+        int64_t to = min64(from + stretch, inner);
+        for (int64_t p = first_panel; p < last_panel; p++) {
+            const float *panel = packed + p * inner * NR;
+            const float *next = p + 1 < last_panel ? panel + (inner + from) * NR
+                                                   : packed + (first_panel * inner + to) * NR;
+            int64_t column = p * NR, width = min64(NR, num_columns - column);
+            for (int64_t tile = 0; tile < tiles; tile++) {
+                int64_t start = tile * num_rows / tiles, stop = (tile + 1) * num_rows / tiles;
+                tile_sum(stop - start, a + start, from, to, panel, tile, tiles, next, sums, 1);
+                for (int64_t i = start; i < stop; i++) {
+                    float *sum = sums + (i - start) * NR, *target = out[i] + column;
+                    if (from > 0)
+                        for (int64_t j = 0; j < width; j++) sum[j] += target[j];
+                    if (to == inner) finish_columns(sum, width, bias ? bias + column : 0, activation);
+                    memcpy(target, sum, width * sizeof(float));
+                }
+            }
+        }
+    }
+}
+
+static void pack(const float *matrix, int64_t stride, int64_t transposed, const int64_t *order, int64_t inner,
+                 int64_t num_panels, float *packed)
+{
+    for (int64_t p = 0; p < num_panels; p++, order += NR, packed += inner * NR) {
+        if (transposed) {
+            for (int64_t k = 0; k < inner; k++)
+                for (int j = 0; j < NR; j++) packed[k * NR + j] = order[j] < 0 ? 0.0f : matrix[k * stride + order[j]];
+            continue;
+        }
+        for (int64_t k0 = 0; k0 < inner; k0 += LINE) { /* short stretches: the panel's lines stay in cache */
+            int64_t k1 = min64(k0 + LINE, inner);
+            for (int j = 0; j < NR; j++) {
+                const float *row = matrix + (order[j] < 0 ? 0 : order[j]) * stride;
+                float keep = order[j] < 0 ? 0.0f : 1.0f;
+                for (int64_t k = k0; k < k1; k++) packed[k * NR + j] = keep != 0.0f ? row[k] : 0.0f;
+            }
+        }
+    }
+}
+
+/* Rows of a product are shared out among `num_parts` threads when there are enough of them, panels otherwise. */
+static void product(const elmo_product *p, int64_t part, int64_t num_parts)
+{
+    int64_t panels = ceil_div(p->num_columns, NR), blocks = ceil_div(p->num_rows, MR);
+    int by_rows = blocks >= 8 * num_parts;
+    int64_t first_row = by_rows ? min64(p->num_rows, part * blocks / num_parts * MR) : 0;
+    int64_t last_row = by_rows ? min64(p->num_rows, (part + 1) * blocks / num_parts * MR) : p->num_rows;
+    int64_t first_panel = by_rows ? 0 : part * panels / num_parts;
+    int64_t last_panel = by_rows ? panels : (part + 1) * panels / num_parts;
+    enum { ROWS = 240 };
+    const float *a[ROWS];
+    float *out[ROWS];
+    for (int64_t row = first_row; row < last_row; row += ROWS) {
+        int64_t rows = min64(ROWS, last_row - row);
+        for (int64_t i = 0; i < rows; i++) {
+            a[i] = p->left + (row + i) * p->left_stride;
+            out[i] = p->out + (row + i) * p->out_stride;
+        }
+        multiply(rows, a, p->inner, p->right, p->num_columns, first_panel, last_panel, p->bias, p->activation, out);
+    }
+}

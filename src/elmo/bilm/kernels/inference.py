@@ -1,0 +1,168 @@
+"""The LSTMs of a biLM without gradients: both directions at once, straight into the result's memory.
+
+The first layer's input products are made once per distinct word. `FirstProducts` lets a caller keep them from batch to
+batch beside the word vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from elmo.bilm.kernels import binding
+from elmo.bilm.kernels.packing import packed_stack, padded_cells
+from elmo.bilm.lstm import LstmStack, StackState
+
+
+@dataclass(frozen=True)
+class FirstProducts:
+    """Kept input products of the first layer: W_x x + b of each word, in the kernel's order of gates."""
+
+    table: Tensor
+    """(slots, directions, gate width), float32, contiguous"""
+    slots: Tensor
+    """The row of `table` of each word, (words,), int64"""
+
+
+@dataclass(frozen=True)
+class StacksOutput:
+    """What the stacks of one or both directions give."""
+
+    layers: Tensor
+    """([tokens and] layers, batch, tokens, directions * projection), zero past each sentence's end"""
+    hidden: Tensor
+    """(directions, layers, batch, projection)"""
+    cell: Tensor
+    """(directions, layers, batch, cells)"""
+
+
+def first_product_width(stack: LstmStack) -> int:
+    """Floats that one direction's first input product takes for each word."""
+    return 4 * padded_cells(stack.config.cell_dim)
+
+
+def fill_first_products(stacks: Sequence[LstmStack], words: Float[Tensor, "words dim"], *, into: FirstProducts) -> None:
+    """Make the first input products of `words` for every direction."""
+    width = into.table.shape[2]
+    rows = torch.empty(len(words), len(stacks), width)
+    words = words.detach().contiguous()
+    products = []
+    for index, stack in enumerate(stacks):
+        first = packed_stack(stack).layers[0]
+        products.append(
+            binding.Product(
+                num_rows=len(words),
+                inner=words.shape[1],
+                num_columns=width,
+                left=words.data_ptr(),
+                left_stride=words.shape[1],
+                right=first.input_weight.address,
+                bias=first.bias.data_ptr(),
+                out=rows[:, index].data_ptr(),
+                out_stride=rows.stride(0),
+                activation=0,
+            )
+        )
+    array = (binding.Product * len(products))(*products)
+    binding.library().elmo_multiply(array, len(products), binding.num_threads())
+    into.table[into.slots] = rows
+
+
+def run_stacks(
+    stacks: Sequence[LstmStack],
+    words: Float[Tensor, "words dim"],
+    *,
+    positions: Int[Tensor, "batch tokens"],
+    lengths: Int[Tensor, " batch"],
+    states: Sequence[StackState | None],
+    reverse: Sequence[bool],
+    with_tokens: bool = False,
+    trim: int = 0,
+    first_products: FirstProducts | None = None,
+) -> StacksOutput:
+    """Run each stack over the same sentences (read from the end where `reverse`).
+
+    `with_tokens` puts the token vectors first among the layers; `trim` leaves out that many tokens at both ends.
+    """
+    config = stacks[0].config
+    batch, steps = positions.shape
+    places, width = max(steps - 2 * trim, 0), config.projection_dim
+    words, positions, lengths = words.detach().contiguous(), positions.contiguous(), lengths.contiguous()
+    layers = torch.empty(config.num_layers + with_tokens, batch, places, len(stacks) * width)
+    # Zeros rather than empty: a row without tokens leaves its state as it is.
+    hidden = torch.zeros(len(stacks), config.num_layers, batch, width)
+    cell = torch.zeros(len(stacks), config.num_layers, batch, config.cell_dim)
+    directions = []
+    keep: list[object] = []  # what the directions point to must outlive the call
+    for index, stack in enumerate(stacks):
+        packed = packed_stack(stack)
+        keep.append(packed)
+        direction = binding.Direction(
+            layers=packed.array,
+            num_layers=config.num_layers,
+            batch=batch,
+            steps=steps,
+            reverse=int(reverse[index]),
+            positions=positions.data_ptr(),
+            lengths=lengths.data_ptr(),
+            num_rows=batch,
+            num_words=len(words),
+            words=words.data_ptr(),
+            hidden_out=hidden[index].data_ptr(),
+            cell_out=cell[index].data_ptr(),
+            out=layers.data_ptr() + 4 * index * width,
+            out_layer=layers.stride(0),
+            out_row=layers.stride(1),
+            out_step=layers.stride(2),
+            tokens=int(with_tokens),
+            trim=trim,
+        )
+        if first_products is not None:
+            keep.append(_give_products(direction, first_products, index))
+        state = states[index]
+        if state is not None:
+            keep.append(_give_state(direction, state))
+            empty = lengths == 0
+            if bool(empty.any()):
+                hidden[index][:, empty] = state.hidden.detach()[:, empty]
+                cell[index][:, empty] = state.cell.detach()[:, empty]
+        directions.append(direction)
+    array = (binding.Direction * len(directions))(*directions)
+    if batch and binding.library().elmo_forward(array, len(directions), binding.num_threads()) != 0:
+        raise MemoryError("No memory for the LSTM's working buffers; use a smaller batch.")
+    return StacksOutput(layers, hidden, cell)
+
+
+def _give_products(direction: binding.Direction, products: FirstProducts, index: int) -> Tensor:
+    # A slot holds all directions side by side: count in rows of one direction.
+    num_directions, width = products.table.shape[1:]
+    slots = products.slots * num_directions
+    direction.products = products.table.data_ptr() + 4 * index * width
+    direction.slots = slots.data_ptr()
+    return slots
+
+
+def _give_state(direction: binding.Direction, state: StackState) -> tuple[Tensor, Tensor]:
+    """Hand the state over where it lies; a state expanded over the batch stays one row."""
+    hidden, cell = (_rows_contiguous(tensor.detach()) for tensor in (state.hidden, state.cell))
+    direction.hidden_in, direction.cell_in = hidden.data_ptr(), cell.data_ptr()
+    direction.hidden_in_layer, direction.hidden_in_row = hidden.stride()[:2]
+    direction.cell_in_layer, direction.cell_in_row = cell.stride()[:2]
+    return hidden, cell
+
+
+def _rows_contiguous(tensor: Tensor) -> Tensor:
+    return tensor if tensor.stride(2) == 1 or tensor.shape[2] == 1 else tensor.contiguous()
+
+
+def fits(tensors: Sequence[Tensor]) -> bool:
+    """Whether the kernels can take these tensors: float32 on the CPU, no gradient asked for."""
+    if not binding.available():
+        return False
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return False
+    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
