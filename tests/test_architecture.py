@@ -1,4 +1,4 @@
-"""The tree shows the data's way: a stage imports only the stages before it, and the heavy ones stay out of `import elmo`."""
+"""The tree shows the data's way: a stage imports only the stages before it, and `import elmo` stays light."""
 
 import ast
 import re
@@ -12,7 +12,20 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "elmo"
 
 # A stage may import itself, `errors`, `config` and every stage above it here.
-STAGES = ["text", "bilm", "checkpoints", "mix", "embedding", "pretrain", "tasks", "analysis", "scale", "integrations", "serve", "commands"]
+STAGES = [
+    "text",
+    "bilm",
+    "checkpoints",
+    "mix",
+    "embedding",
+    "pretrain",
+    "tasks",
+    "analysis",
+    "scale",
+    "integrations",
+    "serve",
+    "commands",
+]
 # These can be deleted without touching anything else, so nothing but the commands may import them.
 LEAVES = {"scale", "integrations", "serve"}
 FOUNDATION = {"errors", "config", "__init__"}
@@ -76,5 +89,9 @@ def test_the_tree_in_the_readme_is_the_real_one() -> None:
         path = ROOT.joinpath(*folders)
         assert path.exists(), f"the README's tree names {path.relative_to(ROOT)}, which is not there"
         named.add(path)
-    parts = {path for path in PACKAGE.iterdir() if path.name not in {"__pycache__", "py.typed"} and path.suffix != ".egg-info"}
+    parts = {
+        path
+        for path in PACKAGE.iterdir()
+        if path.name not in {"__pycache__", "py.typed"} and path.suffix != ".egg-info"
+    }
     assert parts <= named, f"missing in the README's tree: {sorted(path.name for path in parts - named)}"

@@ -20,7 +20,7 @@ def test_plain_values_round_trip(config: BiLMConfig) -> None:
 
 
 def test_unknown_activation_is_refused() -> None:
-    with pytest.raises(ConfigError, match="gelu.*'relu' or 'tanh'"):
+    with pytest.raises(ConfigError, match=r"gelu.*'relu' or 'tanh'"):
         CharCnnConfig(activation="gelu")  # type: ignore[arg-type]
 
 

@@ -1,7 +1,7 @@
 """What a biLM looks like: every number that its weights depend on.
 
-The field names are ours; `elmo.checkpoints` translates the option files of the old tools. Left out: how the model was or
-will be trained (`elmo.pretrain`).
+The field names are ours; `elmo.checkpoints` translates the option files of the old tools. Left out: how the model is
+trained (`elmo.pretrain`).
 """
 
 from __future__ import annotations
@@ -105,12 +105,12 @@ class BiLMConfig:
                 raise ConfigError(
                     f"A filter of width {widest} is wider than a word of {self.characters.max_characters} characters."
                 )
-        if self.char_cnn is None and self.word_embedding is not None:
-            if self.word_embedding.dim != self.lstm.projection_dim:
-                raise ConfigError(
-                    f"Without characters the word vectors go straight into the LSTM: word_embedding.dim is "
-                    f"{self.word_embedding.dim}, expected lstm.projection_dim, {self.lstm.projection_dim}."
-                )
+        words = self.word_embedding
+        if self.char_cnn is None and words is not None and words.dim != self.lstm.projection_dim:
+            raise ConfigError(
+                f"Without characters the word vectors go straight into the LSTM: word_embedding.dim is {words.dim}, "
+                f"expected lstm.projection_dim, {self.lstm.projection_dim}."
+            )
 
     @property
     def num_layers(self) -> int:

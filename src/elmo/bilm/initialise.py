@@ -18,7 +18,9 @@ def initialise(bilm: BiLM, generator: torch.Generator | None = None) -> None:
     """Draw every weight anew."""
     encoder = bilm.token_encoder
     if encoder.word_embedding is not None:
-        encoder.word_embedding.weight.normal_(0, 1 / math.sqrt(encoder.word_embedding.embedding_dim), generator=generator)
+        encoder.word_embedding.weight.normal_(
+            0, 1 / math.sqrt(encoder.word_embedding.embedding_dim), generator=generator
+        )
         encoder.word_embedding.weight[0] = 0
     if encoder.char_cnn is not None:
         _initialise_char_cnn(encoder.char_cnn, encoder.char_cnn.config, generator)

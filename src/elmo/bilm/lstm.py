@@ -12,6 +12,7 @@ form for CPUs behind the same interface; equality is tested.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -58,16 +59,21 @@ class LstmLayer(nn.Module):
 
 
 class LstmStack(nn.Module):
-    """The layers of one direction. It reads its input from left to right; the caller reverses the backward one's."""
+    """The layers of one direction, reading from left to right; the caller reverses the backward one's input."""
 
     def __init__(self, config: LstmConfig) -> None:
         super().__init__()
         self.config = config
         self.layers = nn.ModuleList(LstmLayer(config) for _ in range(config.num_layers))
 
+    @property
+    def typed_layers(self) -> list[LstmLayer]:
+        """The layers, as what they are: a ModuleList forgets the type."""
+        return cast("list[LstmLayer]", list(self.layers))
+
     def zero_state(self, batch_size: int) -> StackState:
         """The state before any text."""
-        config, weight = self.config, self.layers[0].input_weight
+        config, weight = self.config, self.typed_layers[0].input_weight
         return StackState(
             weight.new_zeros(config.num_layers, batch_size, config.projection_dim),
             weight.new_zeros(config.num_layers, batch_size, config.cell_dim),
@@ -84,10 +90,12 @@ class LstmStack(nn.Module):
         state = state or self.zero_state(len(tokens))
         outputs, hiddens, cells = [], [], []
         layer_input = tokens
-        for index, layer in enumerate(self.layers):
+        for index, layer in enumerate(self.typed_layers):
             # The residual adds the dropped-out input, as bilm-tf's dropout wrapper did.
             layer_input = nn.functional.dropout(layer_input, dropout, training=dropout > 0)
-            recurrent, hidden, cell = self._run_layer(layer, layer_input, lengths, state.hidden[index], state.cell[index])
+            recurrent, hidden, cell = self._run_layer(
+                layer, layer_input, lengths, state.hidden[index], state.cell[index]
+            )
             output = recurrent + layer_input if self.config.skip_connections and index > 0 else recurrent
             outputs.append(output)
             hiddens.append(hidden)
@@ -98,7 +106,7 @@ class LstmStack(nn.Module):
         return StackOutput(layers, StackState(torch.stack(hiddens), torch.stack(cells)))
 
     def _run_layer(
-        self, layer: nn.Module, inputs: Tensor, lengths: Tensor, hidden: Tensor, cell: Tensor
+        self, layer: LstmLayer, inputs: Tensor, lengths: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         input_gates = inputs @ layer.input_weight.T + layer.bias
         outputs = []
@@ -111,7 +119,7 @@ class LstmStack(nn.Module):
             outputs.append(new_hidden)
         return torch.stack(outputs, dim=1), hidden, cell
 
-    def _step(self, layer: nn.Module, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    def _step(self, layer: LstmLayer, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         config = self.config
         i, f, g, o = gates.chunk(4, dim=-1)
         cell = torch.sigmoid(f + config.forget_bias) * cell + torch.sigmoid(i) * torch.tanh(g)

@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from click import Command, Context
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 # name -> (module, function or Typer app in it, the line that `elmo --help` shows)
@@ -29,25 +28,28 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 
 
+class LazyCommand(TyperCommand):
+    """Knows its name and summary; becomes the real command when it is called."""
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        assert self.name is not None
+        module_name, attribute, _ = COMMANDS[self.name]
+        target: Any = getattr(import_module(f"elmo.commands.{module_name}"), attribute)
+        if not isinstance(target, typer.Typer):
+            single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            single.command(self.name)(target)
+            target = single
+        return get_command(target).make_context(info_name, args, parent=parent, **extra)
+
+
 class LazyGroup(TyperGroup):
     """Finds subcommands by name without importing them."""
 
-    def list_commands(self, context: Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, context: Context, name: str) -> Command | None:
-        if name not in COMMANDS:
-            return None
-        module_name, attribute, summary = COMMANDS[name]
-        # While `elmo --help` lists the commands, a stand-in with the summary is enough.
-        if context.invoked_subcommand is None and "--help" in sys.argv[1:2]:
-            return Command(name, help=summary)
-        target: Any = getattr(import_module(f"elmo.commands.{module_name}"), attribute)
-        if isinstance(target, typer.Typer):
-            return get_command(target)
-        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command(name, help=target.__doc__)(target)
-        return get_command(single)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return LazyCommand(cmd_name, help=COMMANDS[cmd_name][2]) if cmd_name in COMMANDS else None
 
 
 app = typer.Typer(
@@ -60,15 +62,19 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _options(
-    version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True),
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from elmo import __version__
 
-        typer.echo(__version__)
+        typer.echo(f"elmo {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True, callback=_print_version),
+) -> None:
+    pass
 
 
 def main() -> None:

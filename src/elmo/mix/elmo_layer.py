@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -71,7 +72,9 @@ class ElmoLayer(nn.Module):
     def output_dim(self) -> int:
         return self.bilm.config.output_dim
 
-    def forward(self, sentences: TokenBatch | Sequence[Sequence[str]], state: BiLMState | None = None) -> ElmoLayerOutput:
+    def forward(
+        self, sentences: TokenBatch | Sequence[Sequence[str]], state: BiLMState | None = None
+    ) -> ElmoLayerOutput:
         """Token lists (or a batch made from them) -> vectors. A bare string is not a token list."""
         batch = sentences if isinstance(sentences, TokenBatch) else self.batch(sentences)
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.bilm_trainable):
@@ -80,35 +83,37 @@ class ElmoLayer(nn.Module):
 
     def mix(self, layers: Float[Tensor, "layers batch tokens dim"], mask: Tensor) -> list[Tensor]:
         """Every place's vectors from layers that were computed before: what a frozen biLM's cache gives."""
-        return [self.dropout(mix(layers, mask)) for mix in self._mixes()]
+        return [self.dropout(mix(layers, mask)) for mix in self._typed_mixes]
 
     def batch(self, sentences: Sequence[Sequence[str]]) -> TokenBatch:
         """The batch that `forward` makes of token lists."""
         if isinstance(sentences, str):
             raise InputError("One string was given; expected a list of sentences, each a list of tokens.")
-        device = self._mixes_list()[0].gamma.device
+        device = self._typed_mixes[0].gamma.device
         return self.bilm.indexer.batch(sentences).to(device)
 
     def penalty(self, strength: float) -> Float[Tensor, ""]:
         """lambda * |w|^2 over every place's mix weights, to be added to the loss."""
-        return torch.stack([mix.penalty(strength) for mix in self._mixes()]).sum()
+        return torch.stack([mix.penalty(strength) for mix in self._typed_mixes]).sum()
 
     def mix_weights(self) -> list[list[float]]:
         """What each layer counts for at every place; each sums to one."""
-        return [mix.normalised_weights.tolist() for mix in self._mixes()]
+        return [mix.normalised_weights.tolist() for mix in self._typed_mixes]
 
     def gammas(self) -> list[float]:
-        return [mix.gamma.item() for mix in self._mixes()]
+        return [mix.gamma.item() for mix in self._typed_mixes]
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the biLM and the mixes: a folder that needs nothing else."""
         folder = Path(folder)
         self.bilm.save_pretrained(folder)
-        save_file({name: tensor.contiguous() for name, tensor in self.mixes.state_dict().items()}, folder / _WEIGHTS_FILE)
+        save_file(
+            {name: tensor.contiguous() for name, tensor in self.mixes.state_dict().items()}, folder / _WEIGHTS_FILE
+        )
         settings = {
             "places": len(self.mixes),
             "dropout": self.dropout.p,
-            "layer_norm": self._mixes_list()[0].layer_norm,
+            "layer_norm": self._typed_mixes[0].layer_norm,
             "trainable": self.bilm_trainable,
             "keep_markers": self.keep_markers,
         }
@@ -120,7 +125,8 @@ class ElmoLayer(nn.Module):
         folder = locate(name, revision=revision, token=token)
         if not (folder / _CONFIG_FILE).exists():
             raise CheckpointError(
-                f"{folder} has no {_CONFIG_FILE}: it holds a biLM without mixes. Use ElmoLayer(elmo.load({str(name)!r}))."
+                f"{folder} has no {_CONFIG_FILE}: it holds a biLM without mixes. "
+                f"Use ElmoLayer(elmo.load({str(name)!r}))."
             )
         settings = json.loads((folder / _CONFIG_FILE).read_text(encoding="utf-8"))
         layer = cls(PretrainedBiLM.from_pretrained(folder), **settings)
@@ -133,8 +139,6 @@ class ElmoLayer(nn.Module):
             self.save_pretrained(folder)
             return hub.push(Path(folder), repo_id, private=private, token=token)
 
-    def _mixes(self) -> Iterator[ScalarMix]:
-        return iter(self._mixes_list())
-
-    def _mixes_list(self) -> list[ScalarMix]:
-        return [mix for mix in self.mixes if isinstance(mix, ScalarMix)]
+    @property
+    def _typed_mixes(self) -> list[ScalarMix]:
+        return cast("list[ScalarMix]", list(self.mixes))

@@ -22,7 +22,12 @@ class ScalarMix(nn.Module):
     """One learned mix: softmax weights over the layers and a scale."""
 
     def __init__(
-        self, num_layers: int, *, layer_norm: bool = False, weights: Sequence[float] | None = None, trainable: bool = True
+        self,
+        num_layers: int,
+        *,
+        layer_norm: bool = False,
+        weights: Sequence[float] | None = None,
+        trainable: bool = True,
     ) -> None:
         """`weights` are the ones before the softmax; `trainable=False` freezes them and gamma."""
         super().__init__()
@@ -51,7 +56,10 @@ class ScalarMix(nn.Module):
 
 
 def normalise_layers(
-    layers: Float[Tensor, "layers batch tokens dim"], mask: Bool[Tensor, "batch tokens"], *, epsilon: float = LAYER_NORM_EPSILON
+    layers: Float[Tensor, "layers batch tokens dim"],
+    mask: Bool[Tensor, "batch tokens"],
+    *,
+    epsilon: float = LAYER_NORM_EPSILON,
 ) -> Float[Tensor, "layers batch tokens dim"]:
     """Give each layer mean 0 and variance 1 over all real tokens of the batch together, and zeros at padding."""
     real = mask[None, :, :, None].to(layers.dtype)

@@ -51,7 +51,7 @@ class CharacterScheme:
     def __post_init__(self) -> None:
         if self.max_characters < 3:
             raise ConfigError(
-                f"max_characters is {self.max_characters}; a word needs at least 3 places (two boundaries, one character)."
+                f"max_characters is {self.max_characters}; a word needs at least 3: two boundaries and one character."
             )
         if self.kind == "codepoints" and self.unknown is None:
             raise ConfigError("A code-point character table needs an id for unknown characters.")
