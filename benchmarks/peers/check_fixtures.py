@@ -3,8 +3,9 @@
     BILM_ENV/bin/python check_fixtures.py bilm FIXTURES/bilm-tf
     ALLENNLP_ENV/bin/python check_fixtures.py allennlp FIXTURES/allennlp
 
-The fixtures hold 30 sentences as 10 successive batches of 3 with the LSTM state carried along; file k holds row k of
-every batch, top layer, as (direction, token, dim). Prints the largest difference; fails above 1.5e-6, which is how AllenNLP's own tests read "six decimals".
+The fixtures hold 30 sentences as 10 successive batches of 3 with the LSTM state carried along; file k holds
+row k of every batch, top layer, as (direction, token, dim). Prints the largest difference; fails above
+1.5e-6, which is how AllenNLP's own tests read "six decimals".
 """
 
 import argparse

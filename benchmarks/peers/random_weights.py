@@ -2,8 +2,8 @@
 
     random_weights.py original|medium|small FOLDER     # writes FOLDER/options.json and FOLDER/weights.hdf5
 
-The spread of the numbers follows bilm's initialisation, so that activations have sensible sizes; speed does not
-depend on them. Needs only numpy and h5py. Left out: the softmax, which the hdf5 format never holds.
+The spread of the numbers follows bilm's initialisation, so that activations have sensible sizes; speed does
+not depend on them. Needs only numpy and h5py. Left out: the softmax, which the hdf5 format never holds.
 """
 
 import argparse

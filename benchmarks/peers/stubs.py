@@ -1,8 +1,9 @@
 """Stand-ins for what the old ELMo tools import but ELMo itself never uses.
 
-AllenNLP 0.9.0 imports spaCy, jsonnet, boto3 and a dozen more at the top of its modules. Their 2019 versions do not
-install on Python 3.11, so a finder answers for exactly the names below - and only where the real package is missing -
-with empty modules. No number that a tool computes passes through here: `check_fixtures.py` shows that.
+AllenNLP 0.9.0 imports spaCy, jsonnet, boto3 and a dozen more at the top of its modules. Their 2019 versions
+do not install on Python 3.11, so a finder answers for exactly the names below - and only where the real
+package is missing - with empty modules. No number that a tool computes passes through here:
+`check_fixtures.py` shows that.
 Left out: everything that trains or reads data sets with those packages.
 """
 
@@ -13,14 +14,15 @@ import sys
 import types
 
 STANDING_IN = {
-    "_jsonnet", "boto3", "botocore", "conllu", "editdistance", "flaky", "flask", "flask_cors", "ftfy", "gevent",
-    "jsonpickle", "matplotlib", "nltk", "numpydoc", "overrides", "parsimonious", "pytorch_pretrained_bert",
-    "pytorch_transformers", "pytest", "pytz", "responses", "scipy", "six", "sklearn", "spacy", "sqlparse", "tensorboardX", "unidecode", "word2number",
+    "_jsonnet", "boto3", "botocore", "conllu", "editdistance", "flaky", "flask", "flask_cors", "ftfy",
+    "gevent", "jsonpickle", "matplotlib", "nltk", "numpydoc", "overrides", "parsimonious", "pytest",
+    "pytorch_pretrained_bert", "pytorch_transformers", "pytz", "responses", "scipy", "six", "sklearn",
+    "spacy", "sqlparse", "tensorboardX", "unidecode", "word2number",
 }  # fmt: skip
 
 
 class _Nothing(type):
-    """A class that answers any attribute with another such class, so that type hints and base classes resolve."""
+    """A class that answers any attribute with another such class, so that hints and base classes resolve."""
 
     def __getattr__(cls, name: str) -> type:
         if name.startswith("__"):

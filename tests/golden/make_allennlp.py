@@ -20,7 +20,9 @@ from sentences import BATCHES, LINES, WITH_EMPTY_SENTENCE
 HERE = Path(__file__).parent / "allennlp"
 
 
-def _options(*, layers: int, activation: str, highways: int, clip: float = 3.0, dims: tuple[int, int] = (12, 7)) -> dict:
+def _options(
+    *, layers: int, activation: str, highways: int, clip: float = 3.0, dims: tuple[int, int] = (12, 7)
+) -> dict:
     return {
         "lstm": {
             "use_skip_connections": True,
@@ -104,7 +106,7 @@ def make_embedder(name: str, options: str, weights: str) -> None:
 
 
 def set_mix(mix: ScalarMix, weights: list[float], gamma: float) -> None:
-    for parameter, value in zip(mix.scalar_parameters, weights):
+    for parameter, value in zip(mix.scalar_parameters, weights, strict=True):
         parameter.data.fill_(value)
     mix.gamma.data.fill_(gamma)
 
@@ -140,7 +142,7 @@ def make_elmo_module(name: str, options: str, weights: str) -> None:
     four_d = batch_to_ids(BATCHES[1] + BATCHES[0]).view(2, 3, -1, 50)
     record("four_d", fresh(2), four_d)
 
-    words = ["@@PADDING@@", "@@UNKNOWN@@"] + sorted({word for s in BATCHES[1] + BATCHES[0] for word in s})
+    words = ["@@PADDING@@", "@@UNKNOWN@@", *sorted({word for s in BATCHES[1] + BATCHES[0] for word in s})]
     word_ids = torch.zeros(four_d.shape[:-1], dtype=torch.long).view(6, -1)
     for row, sentence in enumerate(BATCHES[1] + BATCHES[0]):
         word_ids[row, : len(sentence)] = torch.tensor([words.index(word) for word in sentence])
@@ -167,7 +169,10 @@ def make_scalar_mix() -> None:
 
 
 def make_character_ids() -> None:
-    save(HERE / "character_ids.npz", {f"batch_{k}": batch_to_ids(b).numpy().astype(np.int16) for k, b in enumerate(BATCHES)})
+    save(
+        HERE / "character_ids.npz",
+        {f"batch_{k}": batch_to_ids(b).numpy().astype(np.int16) for k, b in enumerate(BATCHES)},
+    )
 
 
 def main() -> None:

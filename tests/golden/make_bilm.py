@@ -3,7 +3,8 @@
     benchmarks/peers/setup.sh bilm ENV
     ENV/bin/python tests/golden/make_bilm.py
 
-README.md next to this file tells what each written array is. make_bilm_checkpoints.py does TensorFlow checkpoints.
+README.md next to this file tells what each written array is.
+make_bilm_checkpoints.py does TensorFlow checkpoints.
 """
 
 import json
@@ -17,7 +18,7 @@ from stubs import tensorflow_v1
 
 tf = tensorflow_v1()
 
-from bilm import Batcher, BidirectionalLanguageModel, TokenBatcher, dump_token_embeddings, weight_layers  # noqa: E402
+from bilm import Batcher, BidirectionalLanguageModel, TokenBatcher, dump_token_embeddings, weight_layers
 
 HERE = Path(__file__).parent / "bilm"
 NUM_ROWS = 8  # of kept state; bilm's own default is 128
@@ -45,12 +46,18 @@ def _char_cnn(*, activation: str, highways: int | None = 1, max_characters: int 
     } | highway
 
 
-# `bare` leaves out all that bilm lets go: no CNN_proj (as many filters as dimensions), no highway, no LSTM projection (so
-# that its low proj_clip must do nothing), no cell clip.
+# `bare` leaves out all that bilm lets go: no CNN_proj (as many filters as dimensions), no highway, no LSTM
+# projection (so that its low proj_clip must do nothing), no cell clip.
 MODELS = {
     "char_noskip": {"lstm": _lstm(skip=False), "char_cnn": _char_cnn(activation="relu", highways=2)},
-    "char_skip": {"lstm": _lstm(skip=True, cell_clip=0.4, proj_clip=0.5), "char_cnn": _char_cnn(activation="tanh")},
-    "char_1layer": {"lstm": _lstm(layers=1, skip=True, dims=(9, 5)), "char_cnn": _char_cnn(activation="relu")},
+    "char_skip": {
+        "lstm": _lstm(skip=True, cell_clip=0.4, proj_clip=0.5),
+        "char_cnn": _char_cnn(activation="tanh"),
+    },
+    "char_1layer": {
+        "lstm": _lstm(layers=1, skip=True, dims=(9, 5)),
+        "char_cnn": _char_cnn(activation="relu"),
+    },
     "bare": {
         "lstm": _lstm(skip=False, dims=(18, 18), cell_clip=None, proj_clip=0.1),
         "char_cnn": _char_cnn(activation="relu", highways=None, max_characters=20),
@@ -110,7 +117,7 @@ class Runner:
         return self.session.run(op, {self.ids: self.batcher.batch_sentences(batch)})
 
     def layers(self, batch: list[list[str]]) -> np.ndarray:
-        """(layers, rows, tokens, 2 * projection) with zeros at padding, where bilm leaves rubbish in layer 0."""
+        """(layers, rows, tokens, 2 * projection) with zeros at padding, where bilm leaves rubbish."""
         layers = self.run(batch).transpose(1, 0, 2, 3).copy()
         for row, sentence in enumerate(batch):
             layers[:, row, len(sentence) :] = 0
@@ -119,7 +126,7 @@ class Runner:
     def state(self) -> tuple[np.ndarray, np.ndarray]:
         """Hidden (layers, rows, 2P) and cell (layers, rows, 2C), forward half first."""
         states = self.session.run(self.model._graphs[self.ids].lstm_init_states)
-        pairs = list(zip(states["forward"], states["backward"]))
+        pairs = list(zip(states["forward"], states["backward"], strict=True))
         cell, hidden = (np.stack([np.concatenate([f[i], b[i]], axis=-1) for f, b in pairs]) for i in range(2))
         return hidden, cell
 
@@ -157,7 +164,7 @@ def make_mix(runner: Runner, path: Path) -> None:
         arrays[f"{case}_given"] = runner.run(BATCHES[1], ops["weighted_op"])
         if case != "top":
             arrays[f"{case}_penalty"] = np.float32(runner.run(BATCHES[1], ops["regularization_op"])[0])
-    for name, array in (arrays | initial).items():
+    for array in (arrays | initial).values():
         if array.ndim == 3:
             for row, sentence in enumerate(BATCHES[1]):
                 array[row, len(sentence) :] = 0
@@ -165,7 +172,7 @@ def make_mix(runner: Runner, path: Path) -> None:
 
 
 def make_cached(folder: Path) -> None:
-    """The character model read through a table of its own token vectors, as bilm's `dump_token_embeddings` makes it."""
+    """The character model read through a table of its own token vectors (`dump_token_embeddings`)."""
     tf.reset_default_graph()
     files = [str(folder / name) for name in ("vocab.txt", "options.json", "weights.hdf5", "token_embeddings.hdf5")]
     dump_token_embeddings(*files)

@@ -1,4 +1,4 @@
-"""Make tests/golden/checkpoints: TensorFlow checkpoints trained by bilm 0.1.post5 itself, and what it says of them.
+"""Make tests/golden/checkpoints: checkpoints trained by bilm 0.1.post5 itself, and what it says of them.
 
     benchmarks/peers/setup.sh bilm ENV
     ENV/bin/python tests/golden/make_bilm_checkpoints.py
@@ -17,8 +17,18 @@ import h5py
 import numpy as np
 from make_bilm import Runner, record_layers, tf
 
+tf.logging.set_verbosity(tf.logging.ERROR)
+
+# After make_bilm, which sets up the TensorFlow that these import.
 from bilm.data import BidirectionalLMDataset, LMDataset
-from bilm.training import LanguageModel, _get_feed_dict_from_X, dump_weights, load_vocab, test, train
+from bilm.training import (
+    LanguageModel,
+    _get_feed_dict_from_X,
+    dump_weights,
+    load_vocab,
+    test,
+    train,
+)
 
 HERE = Path(__file__).parent / "checkpoints"
 TRAINING_LINES = [
@@ -99,7 +109,7 @@ def dataset(options: dict, text: str, *, held_out: bool, shuffle: bool) -> Bidir
 
 
 def run_training(options: dict, name: str, *, shuffle: bool = True, restart: str | None = None) -> str:
-    """Train in HERE/name with a relative path, which makes the `checkpoint` file relative too. Returns the last one."""
+    """Train in HERE/name; as that path is relative, so is the `checkpoint` file. Returns the last one."""
     tf.reset_default_graph()
     tf.set_random_seed(5)
     random.seed(5)
@@ -133,9 +143,9 @@ def evaluate(options: dict, checkpoint: str) -> dict:
         for batch in data.iter_batches(1, 1):
             feed.update(_get_feed_dict_from_X(batch, 0, 1, model, characters, True))
             values, states = session.run([model.individual_losses, model.final_lstm_state], feed)
-            feed.update(zip(model.init_lstm_state, states))
+            feed.update(zip(model.init_lstm_state, states, strict=True))
             losses.append([float(value) for value in values])
-    forward, backward = zip(*losses)
+    forward, backward = zip(*losses, strict=True)
     assert abs(np.exp(np.mean(losses)) - perplexities["perplexity_batch_1"]) < 1e-3
     return perplexities | {"forward_losses": forward, "backward_losses": backward}
 
@@ -158,7 +168,7 @@ def dumped_vectors(options: dict, folder: Path) -> dict[str, np.ndarray]:
 
 
 def rename_single_layer(path: Path) -> None:
-    """bilm cannot read its own dump of a one-layer model: it writes RNN_d/RNN/LSTMCell, and looks for a MultiRNNCell."""
+    """bilm cannot read its own one-layer dump: it writes RNN_d/RNN/LSTMCell, and looks for a MultiRNNCell."""
     with h5py.File(path, "a") as file:
         for direction in ("RNN_0", "RNN_1"):
             group = file[direction]["RNN"]
@@ -174,11 +184,14 @@ def make_checkpoint(name: str, options: dict) -> None:
 
 
 def make_exact_training(name: str, options: dict) -> None:
-    """Two checkpoints with four steps between them that hold no chance: full softmax, no dropout, no shuffling."""
+    """Two checkpoints, four steps apart, with no chance between: full softmax, no dropout, no shuffling."""
     options = options | {"dropout": 0.0, "sample_softmax": False, "n_epochs": 1, "n_train_tokens": 10}
     start = run_training(options, f"{name}/start", shuffle=False)
     end = run_training(
-        options | {"n_train_tokens": 40}, f"{name}/end", shuffle=False, restart=str(Path(start).relative_to(HERE))
+        options | {"n_train_tokens": 40},
+        f"{name}/end",
+        shuffle=False,
+        restart=str(Path(start).relative_to(HERE)),
     )
     shutil.copy(HERE / name / "start" / "options.json", HERE / name / "end" / "options.json")
     reader = tf.train.load_checkpoint(end)

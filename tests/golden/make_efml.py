@@ -1,4 +1,4 @@
-"""Make tests/golden/efml: tiny random ELMoForManyLangs folders and what elmoformanylangs 0.0.4.post2 gives for them.
+"""Make tests/golden/efml: tiny random folders and what elmoformanylangs 0.0.4.post2 gives for them.
 
     benchmarks/peers/setup.sh efml ENV
     ENV/bin/python tests/golden/make_efml.py
@@ -26,7 +26,14 @@ SPECIAL_CHARACTERS = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
 
 def _config(*, word_dim: int, char_dim: int, activation: str, highways: int) -> dict:
     return {
-        "encoder": {"name": "elmo", "projection_dim": 6, "cell_clip": 3, "proj_clip": 3, "dim": 10, "n_layers": 2},
+        "encoder": {
+            "name": "elmo",
+            "projection_dim": 6,
+            "cell_clip": 3,
+            "proj_clip": 3,
+            "dim": 10,
+            "n_layers": 2,
+        },
         "token_embedder": {
             "name": "cnn",
             "activation": activation,
@@ -106,7 +113,7 @@ def write_folder(name: str, config: dict) -> Path:
         EmbeddingLayer(embedder["char_dim"], char_ids, fix_emb=False) if embedder["char_dim"] else None,
     )
     randomise(model)
-    # Published folders are older than torch's zip format; one of ours has the new one, as a re-saved model would.
+    # Published folders are older than torch's zip format; one of ours has the new one, as if saved again.
     zipped = name == "char_only"
     for part in ("token_embedder", "encoder"):
         state = getattr(model, part).state_dict()
@@ -134,7 +141,10 @@ def make_vectors(folder: Path) -> None:
         for k, batch in enumerate(batches):
             record(f"{prefix}_{k}", batch, -2)
             hidden, cell = encoder._states
-            arrays[f"{prefix}_hidden_{k}"], arrays[f"{prefix}_cell_{k}"] = hidden.numpy().copy(), cell.numpy().copy()
+            arrays[f"{prefix}_hidden_{k}"], arrays[f"{prefix}_cell_{k}"] = (
+                hidden.numpy().copy(),
+                cell.numpy().copy(),
+            )
     np.savez_compressed(folder / "vectors.npz", **arrays)
     print(f"{folder.relative_to(HERE.parent)}: {len(arrays)} arrays")
 

@@ -1,8 +1,8 @@
 """The sentences that every golden file is made from; run it to write sentences.json.
 
-Batches grow and shrink, so that carried state meets rows that join late, sit out and come back. The words go where
-the old formats have corners: over 48 bytes, cut inside a code point, empty, outside the basic plane, control bytes, the
-ideographic space that EFML's files lose, the strings that name sentence markers.
+Batches grow and shrink, so that carried state meets rows that join late, sit out and come back. The words go
+where the old formats have corners: over 48 bytes, cut inside a code point, empty, outside the basic plane,
+control bytes, the ideographic space that EFML's files lose, the strings that name sentence markers.
 """
 
 import json
@@ -40,7 +40,7 @@ BATCHES: list[list[list[str]]] = [
     ],
 ]
 
-# bilm and AllenNLP run the sentence markers of an empty sentence through the LSTM, so it moves the carried state.
+# bilm and AllenNLP run the markers of an empty sentence through the LSTM, so it moves the carried state.
 WITH_EMPTY_SENTENCE: list[list[list[str]]] = [
     [["Before", "."], [], ["A", "longer", "one", "."]],
     [["After"], ["it", "came", "this"], ["."]],
