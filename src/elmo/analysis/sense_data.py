@@ -1,0 +1,137 @@
+"""Sense-tagged text in the format of Raganato et al. 2017: SemCor and the evaluation sets.
+
+A set is `NAME.data.xml` (sentences of `<wf>` words and `<instance>` targets) beside `NAME.gold.key.txt` (an
+instance's id and its right sense keys, any of which counts). A multiword unit is one token with spaces; here it
+becomes several words, as a biLM saw them, and the target covers them all. Penn Treebank escapes become plain
+characters for the same reason.
+
+    <wf ...>on</wf> <instance id="t1" lemma="take_place" pos="VERB">took place</instance>
+    ->  words ("on", "took", "place"), target t1 at words 1 to 3
+
+Sentences are read one by one, so a corpus needs no memory. Left out: what the keys mean (`wordnet`).
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from elmo.analysis.files import find_file, open_binary, open_text
+from elmo.errors import InputError
+
+# The corpora that biLMs learn from have straight quotes and plain brackets.
+_PLAIN = {
+    "``": '"',
+    "''": '"',
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+}
+
+
+@dataclass(frozen=True)
+class SenseTarget:
+    """A word, or several, whose sense is asked for."""
+
+    id: str
+    lemma: str
+    part_of_speech: str
+    """NOUN, VERB, ADJ or ADV"""
+    start: int
+    end: int
+    """One past the last word."""
+
+
+@dataclass(frozen=True)
+class SenseSentence:
+    """The words of a sentence and the targets among them."""
+
+    words: tuple[str, ...]
+    targets: tuple[SenseTarget, ...]
+
+
+@dataclass(frozen=True)
+class SenseSet:
+    """A sense-tagged text: where its sentences are, and the right keys of each target."""
+
+    name: str
+    data: Path
+    gold: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def open(cls, data: str | Path) -> SenseSet:
+        """The set of a `NAME.data.xml`, its keys read from the `NAME.gold.key.txt` beside it."""
+        data = Path(data)
+        name = data.name.partition(".data.xml")[0]
+        gold = find_file(data.parent, f"{name}.gold.key.txt")
+        if ".data.xml" not in data.name or not data.is_file() or gold is None:
+            raise InputError(
+                f"{data} is not a sense-tagged set; expected a NAME.data.xml with a NAME.gold.key.txt beside it."
+            )
+        return cls(name, data, read_gold(gold))
+
+    def sentences(self) -> Iterator[SenseSentence]:
+        """The sentences in order; every target has its right keys in `gold`."""
+        for sentence in read_sentences(self.data):
+            for target in sentence.targets:
+                if target.id not in self.gold:
+                    raise InputError(
+                        f"{self.data}: the instance {target.id} has no line in {self.name}.gold.key.txt; "
+                        "check that the two files belong together."
+                    )
+            yield sentence
+
+
+def find_sets(folder: Path) -> list[SenseSet]:
+    """Every set in a folder and the folders in it, in the order of the published table."""
+    paths = sorted(path for path in folder.rglob("*.data.xml*") if path.suffix in (".xml", ".zst", ".gz"))
+    if not paths:
+        raise InputError(f"There is no NAME.data.xml in {folder} or the folders in it; expected Raganato's sets there.")
+    order = ["senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015"]
+    sets = [SenseSet.open(path) for path in paths]
+    return sorted(sets, key=lambda each: order.index(each.name) if each.name in order else len(order))
+
+
+def read_gold(path: str | Path) -> dict[str, tuple[str, ...]]:
+    """Instance id -> its right sense keys."""
+    gold = {}
+    with open_text(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            name, *keys = line.split()
+            if not keys or not all("%" in key for key in keys):
+                raise InputError(
+                    f"{path}, line {number}: found {line.strip()!r}; expected an instance id and its sense keys."
+                )
+            gold[name] = tuple(keys)
+    return gold
+
+
+def read_sentences(path: str | Path) -> Iterator[SenseSentence]:
+    """The sentences of a `.data.xml`, one by one."""
+    try:
+        with open_binary(path) as source:
+            for _, element in ElementTree.iterparse(source, events=("end",)):
+                if element.tag == "sentence":
+                    yield _sentence(element)
+                # A finished element is emptied at once: the tree of a whole corpus would fill the memory.
+                if element.tag in ("sentence", "text"):
+                    element.clear()
+    except ElementTree.ParseError as error:
+        raise InputError(f"{path} is not whole XML ({error}); expected the format of Raganato et al. 2017.") from error
+
+
+def _sentence(element: ElementTree.Element) -> SenseSentence:
+    words: list[str] = []
+    targets = []
+    for token in element:
+        parts = [_PLAIN.get(part, part) for part in (token.text or "").split()]
+        if token.tag == "instance" and parts:
+            start, end = len(words), len(words) + len(parts)
+            targets.append(SenseTarget(token.attrib["id"], token.attrib["lemma"], token.attrib["pos"], start, end))
+        words += parts
+    return SenseSentence(tuple(words), tuple(targets))
