@@ -1,0 +1,231 @@
+"""Text -> vectors: the class that most users need.
+
+    embedder = Embedder(elmo.load())
+    embedder.embed(["She sat on the river bank.", "He went to the bank."])   # two arrays, (layers, tokens, dim)
+    embedder.embed([["Already", "tokenised", "."]])
+    for sentence in embedder.stream(lines): ...                              # any number of sentences, flat memory
+
+Strings are split by the model's own tokeniser; a single string is one sentence. With the default `state="reset"` a
+sentence's vectors depend on the sentence alone. Left out: files (`writers`), learned mixes (`elmo.mix`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo.bilm.model import BiLMState
+from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
+from elmo.embedding.carried_state import CarriedState, StateMode, compute_warm_state
+from elmo.embedding.layers import LayerSpec, choose_layers
+from elmo.embedding.long_sentences import contextualize_in_pieces
+from elmo.embedding.memory import is_out_of_memory
+from elmo.embedding.pooling import Pooling, pool
+from elmo.embedding.token_lists import SentenceLike, as_token_lists
+from elmo.embedding.windows import cut_batches, cut_windows
+from elmo.embedding.word_cache import DEFAULT_MAX_BYTES, WORDS_FILE, WordCache, encode_words
+from elmo.errors import ConfigError, InputError
+
+Precision = Literal["float32", "float16"]
+
+DEFAULT_BATCH_TOKENS = 4096
+_SMALLEST_BUDGET = 64
+_WINDOW_BYTES = 128 << 20
+_WINDOW_BATCHES = 32
+
+
+@dataclass(frozen=True)
+class EmbeddedSentence:
+    """A sentence's tokens and what they became."""
+
+    tokens: list[str]
+    vectors: np.ndarray
+    """The shape that the layer choice gives; (layers, tokens, dim) for all layers, without the sentence markers."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Results of sentences that ran together, and the state behind them."""
+
+    vectors: list[np.ndarray]
+    state: BiLMState
+
+
+class Embedder:
+    """A biLM with a choice of layers, of state and of precision."""
+
+    def __init__(
+        self,
+        model: PretrainedBiLM | str | Path | None = None,
+        *,
+        layers: LayerSpec = "all",
+        state: StateMode = "reset",
+        pooling: Pooling | None = None,
+        precision: Precision = "float32",
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        batch_size: int = 64,
+        cache: WordCache | int | None = DEFAULT_MAX_BYTES,
+        tokenizer: str | None = None,
+    ) -> None:
+        """`model`: an opened model, or a name or path to open; none means the bundled one.
+
+        `layers`: "all", "average", "top", "concat", an index, or one weight for each layer (`elmo.embedding.layers`).
+        `pooling`: "mean" or "max" gives one vector for each sentence.
+        `batch_tokens`: tokens that are in work at once; bounds the memory. `batch_size`: sentences of a batch, for
+        `state="carry"` alone, where it changes the numbers. `cache`: a word cache, its bytes, or 0 for none.
+        `tokenizer`: a name from `elmo.text.tokenizer`, if not the model's own.
+        """
+        if not isinstance(model, PretrainedBiLM | str | Path | None):
+            raise ConfigError(f"A model, its name or its path was expected, not {type(model).__name__}; open it with elmo.load.")
+        for name, value, known in (
+            ("state", state, get_args(StateMode)),
+            ("pooling", pooling, (None, *get_args(Pooling))),
+            ("precision", precision, get_args(Precision)),
+        ):
+            if value not in known:
+                raise ConfigError(f"Unknown {name} {value!r}; expected one of {', '.join(map(str, known))}.")
+        if batch_tokens < 1 or batch_size < 1:
+            raise ConfigError(f"batch_tokens ({batch_tokens}) and batch_size ({batch_size}) must be at least 1.")
+        folder = None if isinstance(model, PretrainedBiLM) else locate(model)
+        self.model = model if isinstance(model, PretrainedBiLM) else load(folder)
+        self.layers = choose_layers(layers, self.model.config.num_layers)
+        self.state: StateMode = state
+        self.pooling: Pooling | None = pooling
+        self.dtype = np.dtype(precision)
+        self.batch_tokens, self.batch_size = batch_tokens, batch_size
+        self.tokenizer = tokenizer or self.model.config.tokenizer
+        self.carried = CarriedState()
+        """The rows of `state="carry"`; `carried.reset()` forgets them."""
+        self.cache = WordCache(self.model, max_bytes=cache) if isinstance(cache, int) and cache > 0 else cache or None
+        if folder is not None and self.cache is not None and (folder / WORDS_FILE).is_file():
+            self.cache.load(folder / WORDS_FILE)
+        if state == "warm" and self.model.warm_state is None:
+            raise ConfigError(
+                "This model has no warm state. Compute one from text of your kind, "
+                "model.warm_state = elmo.embedding.carried_state.compute_warm_state(model, sentences), "
+                "and keep it with model.save_pretrained; or use state='reset'."
+            )
+
+    @property
+    def output_dim(self) -> int:
+        """Width of each vector."""
+        return self.layers.shape(None, self.model.config.output_dim)[-1]
+
+    def embed(self, sentences: str | Iterable[SentenceLike]) -> list[np.ndarray]:
+        """The vectors of each sentence. Strings are tokenised; token lists are taken as they are.
+
+        A single string counts as one sentence, and gives a list of one. See `stream` for the tokens, too.
+        """
+        return [sentence.vectors for sentence in self.stream(sentences)]
+
+    def stream(self, sentences: str | Iterable[SentenceLike]) -> Iterator[EmbeddedSentence]:
+        """Each sentence with its tokens, in order, as soon as its window is done; the memory does not grow."""
+        token_lists = as_token_lists(sentences, self.tokenizer)
+        if self.state == "carry":
+            yield from self._stream_in_rows(token_lists)
+            return
+        for window in cut_windows(token_lists, self._window_tokens()):
+            yield from map(EmbeddedSentence, window, self._embed_window(window))
+
+    def _stream_in_rows(self, token_lists: Iterator[list[str]]) -> Iterator[EmbeddedSentence]:
+        """The order and the batches of the old tools, each row going on from the one before."""
+        rows: list[list[str]] = []
+        for tokens in token_lists:
+            rows.append(tokens)
+            if len(rows) == self.batch_size:
+                yield from self._embed_carrying(rows)
+                rows = []
+        if rows:
+            yield from self._embed_carrying(rows)
+
+    def _embed_carrying(self, rows: list[list[str]]) -> Iterator[EmbeddedSentence]:
+        result = self._run(rows, self.carried.take(self.model, len(rows)))
+        self.carried.update(result.state)
+        return map(EmbeddedSentence, rows, result.vectors)
+
+    def _embed_window(self, window: list[list[str]]) -> list[np.ndarray]:
+        results: list[np.ndarray | None] = [None] * len(window)
+        busy = [index for index, tokens in enumerate(window) if tokens]
+        for batch in cut_batches([len(window[index]) + 2 for index in busy], self.batch_tokens):
+            rows = [busy[place] for place in batch]
+            warm = self.model.warm_state if self.state == "warm" else None
+            start = None if warm is None else warm.to(self._device).expand(len(rows))
+            for index, vectors in zip(rows, self._run([window[row] for row in rows], start).vectors, strict=True):
+                results[index] = vectors
+        return [self._empty() if vectors is None else vectors for vectors in results]
+
+    def _run(self, rows: Sequence[Sequence[str]], state: BiLMState | None) -> _Rows:
+        """Run sentences together; with too little memory, half of them at a time, and smaller pieces from then on."""
+        try:
+            return self._run_at_once(rows, state)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if self.batch_tokens <= _SMALLEST_BUDGET and len(rows) == 1:
+                raise InputError(
+                    f"Not enough memory for a sentence of {len(rows[0])} tokens, even in pieces of {self.batch_tokens}. "
+                    "Choose fewer layers, float16 or pooling, or split the sentence."
+                ) from error
+        # Outside the handler: the traceback of the failed run holds its tensors.
+        self.batch_tokens = max(self.batch_tokens // 2, _SMALLEST_BUDGET)
+        if len(rows) == 1:
+            return self._run(rows, state)
+        middle = len(rows) // 2
+        halves = []
+        for part in (slice(0, middle), slice(middle, len(rows))):
+            start = None if state is None else BiLMState(state.hidden[:, :, part], state.cell[:, :, part])
+            halves.append(self._run(rows[part], start))
+        after = BiLMState(
+            torch.cat([half.state.hidden for half in halves], dim=2),
+            torch.cat([half.state.cell for half in halves], dim=2),
+        )
+        return _Rows([vectors for half in halves for vectors in half.vectors], after)
+
+    @torch.no_grad()
+    def _run_at_once(self, rows: Sequence[Sequence[str]], state: BiLMState | None) -> _Rows:
+        where = self.model.indexer.positions(rows)
+        vectors = encode_words(self.model, where.words) if self.cache is None else self.cache.vectors(where.words)
+        positions, lengths = where.positions.to(self._device), where.lengths.to(self._device)
+        piece = max(self.batch_tokens // len(rows), 1)
+        if positions.shape[1] > piece:
+            result = contextualize_in_pieces(
+                self.model, vectors, positions=positions, lengths=lengths, state=state, piece=piece,
+                choice=self.layers, pooling=self.pooling, dtype=self.dtype,
+            )  # fmt: skip
+            return _Rows([self.layers.arrange(kept) for kept in result.vectors], result.state)
+        output = self.model.contextualize(vectors, positions, lengths, state=state)
+        return _Rows(self._unpack(self.layers.select(output.layers), where.lengths - 2), output.state)
+
+    def _unpack(self, kept: Tensor, num_tokens: Tensor) -> list[np.ndarray]:
+        """(kept, batch, tokens, dim) -> each sentence's array, which holds on to nothing of the batch."""
+        if self.pooling is not None:
+            pooled = pool(kept, num_tokens.to(kept.device), self.pooling).cpu().numpy().astype(self.dtype)
+            return [np.ascontiguousarray(self.layers.arrange(pooled[:, row])) for row in range(len(num_tokens))]
+        values = kept.cpu().numpy()
+        return [
+            self.layers.arrange(values[:, row, :length].astype(self.dtype, order="C"))
+            for row, length in enumerate(num_tokens.tolist())
+        ]
+
+    def _empty(self) -> np.ndarray:
+        """What a sentence without tokens becomes: no vectors, or zeros when pooled."""
+        num_tokens = 0 if self.pooling is None else None
+        return np.zeros(self.layers.shape(num_tokens, self.model.config.output_dim), self.dtype)
+
+    def _window_tokens(self) -> int:
+        """As much sorting as some memory allows: the results of a window wait for its last batch."""
+        most = _WINDOW_BATCHES * self.batch_tokens
+        if self.pooling is not None:
+            return most
+        bytes_per_token = self.layers.num_kept * self.model.config.output_dim * self.dtype.itemsize
+        return min(most, max(_WINDOW_BYTES // bytes_per_token, self.batch_tokens))
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.forward_lstm.layers[0].bias.device

@@ -1,0 +1,104 @@
+"""Which of a biLM's layers a user wants, and in what form.
+
+    "all"            (layers, tokens, dim)     as they are
+    2, -1, "top"     (tokens, dim)             one of them; 0 is the token layer, -1 and "top" the highest
+    "average"        (tokens, dim)             their mean
+    [0.2, 0.3, 0.5]  (tokens, dim)             their sum with these weights, which are used as they are
+    "concat"         (tokens, layers * dim)    side by side
+
+A biLM that was given no task has no best mix; `elmo.mix` learns one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo.errors import ConfigError
+
+LayerSpec = str | int | Sequence[float]
+"""What users write: see the table above. A string may also hold an index or weights: "2", "0.2,0.3,0.5"."""
+
+_NAMES = "all, average, top, concat, a layer's index, or one weight for each layer"
+
+
+@dataclass(frozen=True)
+class LayerChoice:
+    """A choice that fits a model. Between `select` and `arrange` stand the kept layers, (kept, tokens, dim)."""
+
+    form: Literal["all", "single", "concat"]
+    weights: tuple[float, ...] | None
+    """One for each layer, if they are summed."""
+    index: int | None
+    """The only layer kept, if there is one."""
+    num_layers: int
+
+    @property
+    def num_kept(self) -> int:
+        """Layers that are left after `select`."""
+        return 1 if self.form == "single" else self.num_layers
+
+    def select(self, layers: Tensor) -> Tensor:
+        """Any (layers, ...) -> (kept, ...). The two directions may be given apart."""
+        if self.index is not None:
+            return layers[self.index : self.index + 1]
+        if self.weights is not None:
+            weights = torch.tensor(self.weights, dtype=layers.dtype, device=layers.device)
+            return torch.tensordot(weights, layers, dims=1)[None]
+        return layers
+
+    def arrange(self, kept: np.ndarray) -> np.ndarray:
+        """Kept layers of one sentence, (kept, tokens, dim) or pooled (kept, dim), in the form that was asked for."""
+        if self.form == "all":
+            return kept
+        if self.form == "single":
+            return kept[0]
+        return np.ascontiguousarray(np.moveaxis(kept, 0, -2)).reshape(*kept.shape[1:-1], -1)
+
+    def shape(self, num_tokens: int | None, dim: int) -> tuple[int, ...]:
+        """What `arrange` gives for a sentence, or for its pooled vector (`num_tokens=None`)."""
+        tokens = () if num_tokens is None else (num_tokens,)
+        if self.form == "single":
+            return (*tokens, dim)
+        return (self.num_layers, *tokens, dim) if self.form == "all" else (*tokens, self.num_layers * dim)
+
+
+def choose_layers(spec: LayerSpec, num_layers: int) -> LayerChoice:
+    """The choice that a user's words mean for a model with so many layers, the token layer included."""
+    spec = _parse(spec) if isinstance(spec, str) else spec
+    if spec == "all" or spec == "concat":
+        return LayerChoice("all" if spec == "all" else "concat", None, None, num_layers)
+    if spec == "average":
+        return LayerChoice("single", (1 / num_layers,) * num_layers, None, num_layers)
+    if spec == "top":
+        spec = -1
+    if isinstance(spec, int) and not isinstance(spec, bool):
+        if not -num_layers <= spec < num_layers:
+            raise ConfigError(
+                f"Layer {spec} was asked for, but the model has the layers 0 to {num_layers - 1} (0 is the token layer)."
+            )
+        return LayerChoice("single", None, spec % num_layers, num_layers)
+    if isinstance(spec, str | bool) or not isinstance(spec, Sequence):
+        raise ConfigError(f"Unknown layers {spec!r}; expected {_NAMES}.")
+    if len(spec) != num_layers:
+        raise ConfigError(f"{len(spec)} layer weights were given for {num_layers} layers; give one for each.")
+    return LayerChoice("single", tuple(float(weight) for weight in spec), None, num_layers)
+
+
+def _parse(text: str) -> LayerSpec:
+    """
+    >>> _parse("2"), _parse("0.5, 0.5"), _parse("top")
+    (2, [0.5, 0.5], 'top')
+    """
+    name = text.strip().lower()
+    if name in ("all", "average", "top", "concat"):
+        return name
+    try:
+        return [float(part) for part in name.split(",")] if "," in name else int(name)
+    except ValueError:
+        raise ConfigError(f"Unknown layers {text!r}; expected {_NAMES}.") from None

@@ -1,0 +1,233 @@
+"""Words' vectors, kept by the word's text: the character CNN is the same for every occurrence.
+
+Least recently used words go first when the memory that was allowed is full. A word that is not there is computed; nothing
+can be missed. The cache notices when the weights of the token encoder change and begins anew, and steps aside while they
+are being trained.
+
+    cache = WordCache(bilm, max_bytes=256 << 20)
+    vectors = cache.vectors(["the", "bank"])        # (2, projection)
+    cache.warm(words); cache.save(folder / "words.safetensors")
+
+`encode` may give rows wider than the token vector, for whoever keeps more of a word than that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import CheckpointError
+
+WORDS_FILE = "words.safetensors"
+DEFAULT_MAX_BYTES = 256 << 20
+LONGEST_WORD = 200
+"""Longer words are computed every time: the models see their first 50 bytes only, and their text would fill the cache."""
+
+_ENTRY_OVERHEAD = 160  # bytes of the word itself and its place in the table, roughly
+_FIRST_ROWS = 1024
+_ENCODE_AT_ONCE = 1024
+
+Encode = Callable[[PretrainedBiLM, Sequence[str]], Tensor]
+
+
+@torch.no_grad()
+def encode_words(bilm: PretrainedBiLM, words: Sequence[str]) -> Tensor:
+    """Token vectors of distinct words, (words, projection). Bounded memory: so many convolutions at once."""
+    device = bilm.forward_lstm.layers[0].bias.device
+    if len(words) <= _ENCODE_AT_ONCE:
+        return bilm.token_encoder(bilm.indexer.word_table(words).to(device))
+    # Words of like length together: the convolution runs to the longest word's end.
+    order = sorted(range(len(words)), key=lambda index: len(words[index]))
+    vectors: Tensor | None = None
+    for start in range(0, len(order), _ENCODE_AT_ONCE):
+        rows = order[start : start + _ENCODE_AT_ONCE]
+        part = bilm.token_encoder(bilm.indexer.word_table([words[row] for row in rows]).to(device))
+        vectors = part.new_empty(len(words), part.shape[1]) if vectors is None else vectors
+        vectors[rows] = part
+    assert vectors is not None
+    return vectors
+
+
+class WordCache:
+    """A bounded table of words' vectors. Safe to use from several threads."""
+
+    def __init__(
+        self, bilm: PretrainedBiLM, *, max_bytes: int = DEFAULT_MAX_BYTES, encode: Encode = encode_words
+    ) -> None:
+        self.bilm = bilm
+        self.max_bytes = max_bytes
+        self.hits = self.misses = 0
+        self._encode = encode
+        self._lock = threading.Lock()
+        self._rows: OrderedDict[str, int] = OrderedDict()  # least recently used first
+        self._table: Tensor | None = None
+        self._version: object = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._rows
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held, roughly."""
+        table = 0 if self._table is None else self._table.nbytes
+        return table + len(self._rows) * _ENTRY_OVERHEAD
+
+    def vectors(self, words: Sequence[str]) -> Tensor:
+        """The rows of distinct words, (words, width); computes those that are not there, and keeps them."""
+        if _is_training(self.bilm):
+            return self._encode(self.bilm, words)
+        version = _version(self.bilm)
+        known, where, rows = self._find(words, version)
+        missing = [index for index in range(len(words)) if index not in known] if len(known) < len(words) else []
+        self.hits += len(known)
+        self.misses += len(missing)
+        if not missing and rows is not None:
+            return rows
+        new_words = [words[index] for index in missing]
+        new = self._encode(self.bilm, new_words)
+        self._keep(new_words, new, version)
+        if rows is None:
+            return new
+        joined = new.new_empty(len(words), new.shape[1])
+        joined[where] = rows
+        joined[missing] = new
+        return joined
+
+    def warm(self, words: Iterable[str]) -> None:
+        """Compute the words of a vocabulary ahead, as many as there is room for."""
+        remaining = iter(words)
+        while part := list(dict.fromkeys(islice(remaining, 16 * _ENCODE_AT_ONCE))):
+            if self._table is not None and len(self._rows) + len(part) > self._capacity(self._table.shape[1]):
+                part = part[: max(self._capacity(self._table.shape[1]) - len(self._rows), 0)]
+                remaining = iter(())
+            if part:
+                self.vectors(part)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._rows.clear()
+            self._table = None
+
+    def save(self, path: str | Path) -> None:
+        """Write the words and their rows; beside a model, as `words.safetensors`, they are found when it is opened."""
+        path = Path(path)
+        with self._lock:
+            words = list(self._rows)
+            picked = list(self._rows.values())
+            table = torch.empty(0, 0) if self._table is None else self._table[picked].cpu()
+        text = bytearray(json.dumps(words).encode("ascii"))
+        tensors = {"vectors": table, "words": torch.frombuffer(text, dtype=torch.uint8)}
+        temporary = path.with_name(path.name + ".partial")
+        save_file(tensors, temporary, metadata={"weights": fingerprint(self.bilm)})
+        os.replace(temporary, path)
+
+    def load(self, path: str | Path) -> None:
+        """Take in what `save` wrote; words beyond the memory allowed are left out."""
+        try:
+            with safe_open(path, "pt") as file:
+                made_for = (file.metadata() or {})["weights"]
+                words = json.loads(bytes(file.get_tensor("words").numpy()))
+                vectors = file.get_tensor("vectors")
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            raise CheckpointError(
+                f"Cannot read the word vectors {path}: {error}. Expected a file that WordCache.save wrote; delete it to do without."
+            ) from error
+        if made_for != fingerprint(self.bilm):
+            raise CheckpointError(
+                f"The word vectors {path} were computed with other weights than this model's. Delete the file, or save it anew."
+            )
+        if words:
+            room = self._capacity(vectors.shape[1])
+            device = self.bilm.forward_lstm.layers[0].bias.device
+            self._keep(words[-room:], vectors[-room:].to(device), _version(self.bilm))
+
+    def _find(self, words: Sequence[str], version: object) -> tuple[set[int], list[int], Tensor | None]:
+        """Which of the words are there, as a set and as a list, and their rows."""
+        with self._lock:
+            if version != self._version:
+                self._rows.clear()
+                self._table = None
+                self._version = version
+            where: list[int] = []
+            picked: list[int] = []
+            for index, word in enumerate(words):
+                row = self._rows.get(word)
+                if row is not None:
+                    self._rows.move_to_end(word)
+                    where.append(index)
+                    picked.append(row)
+            if not where or self._table is None:
+                return set(), [], None
+            return set(where), where, self._table[picked]
+
+    def _keep(self, words: Sequence[str], rows: Tensor, version: object) -> None:
+        with self._lock:
+            if self._version is None:
+                self._version = version
+            if version != self._version:
+                return
+            capacity = self._capacity(rows.shape[1])
+            keep = [index for index, word in enumerate(words) if len(word) <= LONGEST_WORD and word not in self._rows]
+            keep = keep[-capacity:] if capacity else []
+            if not keep:
+                return
+            places = self._make_room(len(keep), capacity, rows)
+            assert self._table is not None
+            self._table[places] = rows[keep]
+            for index, place in zip(keep, places, strict=True):
+                self._rows[words[index]] = place
+
+    def _make_room(self, wanted: int, capacity: int, like: Tensor) -> list[int]:
+        """Rows of the table for new words: unused ones, then those of the least recently used words."""
+        used = len(self._rows)
+        if self._table is None:
+            self._table = like.new_empty(min(max(wanted, _FIRST_ROWS), capacity), like.shape[1])
+        if used + wanted > len(self._table) and len(self._table) < capacity:
+            grown = like.new_empty(min(max(2 * len(self._table), used + wanted), capacity), like.shape[1])
+            grown[:used] = self._table[:used]
+            self._table = grown
+        # Rows are given out in order and never handed back, so the unused ones are the last.
+        places = list(range(used, min(used + wanted, len(self._table))))
+        places += [self._rows.popitem(last=False)[1] for _ in range(wanted - len(places))]
+        return places
+
+    def _capacity(self, width: int) -> int:
+        return self.max_bytes // (width * 4 + _ENTRY_OVERHEAD)
+
+
+def fingerprint(bilm: PretrainedBiLM) -> str:
+    """Tells token encoders apart by their weights."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(bilm.token_encoder.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _version(bilm: PretrainedBiLM) -> object:
+    """Changes when the token encoder's weights are replaced, moved, or changed in place."""
+    return tuple(
+        # Tensors made in inference mode cannot change, and do not count changes.
+        (id(parameter), parameter.device, 0 if parameter.is_inference() else parameter._version)
+        for parameter in bilm.token_encoder.parameters()
+    )
+
+
+def _is_training(bilm: PretrainedBiLM) -> bool:
+    encoder = bilm.token_encoder
+    return encoder.training and any(parameter.requires_grad for parameter in encoder.parameters())

@@ -1,0 +1,120 @@
+"""Parquet and Arrow (Feather): one row per sentence.
+
+    id         int64                                  number in the input, from 0
+    tokens     list<string>
+    vectors    list<fixed_size_list<float>[dim]>      one vector per token
+    vector     fixed_size_list<float>[dim]            instead, when pooled
+    layer_k    as `vectors` or `vector`               instead, one column per layer, when all layers were asked for
+
+float is 32 or 16 bits wide. A column per layer lets a reader load the one it wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from elmo.embedding.writers.record import OutputLayout, Record
+from elmo.errors import MissingExtraError
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as error:
+    raise MissingExtraError("pyarrow", "parquet") from error
+
+
+def sentence_schema(layout: OutputLayout) -> pa.Schema:
+    """The columns of an output."""
+    number = pa.float16() if layout.dtype == "float16" else pa.float32()
+    vector = pa.list_(number, layout.dim)
+    column = vector if layout.pooled else pa.list_(vector)
+    fields = [("id", pa.int64()), ("tokens", pa.list_(pa.string()))]
+    return pa.schema([*fields, *((name, column) for name in vector_columns(layout))])
+
+
+def vector_columns(layout: OutputLayout) -> list[str]:
+    if layout.num_layers is not None:
+        return [f"layer_{index}" for index in range(layout.num_layers)]
+    return ["vector" if layout.pooled else "vectors"]
+
+
+def sentence_table(records: Sequence[Record], layout: OutputLayout) -> pa.Table:
+    """Rows for these sentences."""
+    schema = sentence_schema(layout)
+    columns: list[Any] = [
+        pa.array([record.index for record in records], pa.int64()),
+        pa.array([_encodable(record.tokens) for record in records], pa.list_(pa.string())),
+    ]
+    for index in range(len(vector_columns(layout))):
+        arrays = [record.vectors if layout.num_layers is None else record.vectors[index] for record in records]
+        columns.append(_vector_column(arrays, layout))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _vector_column(arrays: Sequence[np.ndarray], layout: OutputLayout) -> pa.Array:
+    flat = np.concatenate([array.reshape(-1) for array in arrays]) if arrays else np.empty(0, layout.dtype)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), layout.dim)
+    if layout.pooled:
+        return vectors
+    offsets = np.cumsum([0, *(len(array) for array in arrays)], dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), vectors)
+
+
+def _encodable(tokens: Sequence[str]) -> list[str]:
+    """Lone surrogates, which no UTF-8 column can hold, become question marks."""
+    return [token if token.isascii() else token.encode("utf-8", "replace").decode() for token in tokens]
+
+
+class ArrowFile:
+    """Both formats: `kind` says which."""
+
+    def __init__(self, kind: Literal["parquet", "arrow"]) -> None:
+        self.kind = kind
+        self.suffixes = (".parquet",) if kind == "parquet" else (".arrow", ".feather")
+
+    def open_part(self, path: Path, layout: OutputLayout) -> ArrowPart:
+        return ArrowPart(self._open(path, layout), layout)
+
+    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:
+        writer = self._open(target, layout)
+        for path in parts:
+            if self.kind == "parquet":
+                with pq.ParquetFile(path) as part:
+                    for group in range(part.num_row_groups):
+                        writer.write_table(part.read_row_group(group), row_group_size=1 << 30)
+            else:
+                with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as part:
+                    for index in range(part.num_record_batches):
+                        writer.write_batch(part.get_batch(index))
+        writer.close()
+
+    def _open(self, path: Path, layout: OutputLayout) -> Any:
+        schema = sentence_schema(layout)
+        if self.kind == "parquet":
+            # Vectors hardly ever repeat: a dictionary of them is work for nothing.
+            return pq.ParquetWriter(
+                path, schema, compression="zstd" if layout.compress else "none", use_dictionary=["tokens.list.element"]
+            )
+        options = pa.ipc.IpcWriteOptions(compression="zstd" if layout.compress else None)
+        return pa.ipc.new_file(str(path), schema, options=options)
+
+
+class ArrowPart:
+    """Sentences are held until the part is closed, and make one row group or record batch."""
+
+    def __init__(self, writer: Any, layout: OutputLayout) -> None:
+        self._writer, self._layout = writer, layout
+        self._records: list[Record] = []
+
+    def add(self, record: Record) -> None:
+        self._records.append(record)
+
+    def close(self) -> None:
+        table = sentence_table(self._records, self._layout)
+        self._records = []
+        self._writer.write_table(table)
+        self._writer.close()

@@ -1,0 +1,64 @@
+"""HDF5 in the layout of `allennlp elmo`, which many scripts read.
+
+    "0", "1", ...         one dataset per sentence, by its number in the input: (layers, tokens, dim), (tokens, dim) or pooled
+    "sentence_to_index"   shape (1,): a JSON object from sentence to number; of a repeated sentence the last one counts
+
+Old tools wrote float32 without compression; float16 and gzip are ours to offer, and old readers take both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import h5py
+
+from elmo.embedding.writers.record import OutputLayout, Record
+
+SENTENCE_INDEX = "sentence_to_index"
+LARGEST_SENTENCE_INDEX = 256 << 20
+"""Bytes; the index is one string that readers must hold whole, and beyond this it is left out."""
+
+
+class Hdf5:
+    suffixes = (".hdf5", ".h5")
+
+    def open_part(self, path: Path, layout: OutputLayout) -> Hdf5Part:
+        return Hdf5Part(path, layout)
+
+    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:
+        index: list[str] = []
+        with h5py.File(target, "w") as joined:
+            for path in parts:
+                with h5py.File(path, "r") as part:
+                    index.append(part[SENTENCE_INDEX].asstr()[0])
+                    for key in part:
+                        if key != SENTENCE_INDEX:
+                            # Copies the stored bytes: what was compressed stays so.
+                            h5py.h5o.copy(part.id, key.encode(), joined.id, key.encode())
+            if sum(map(len, index)) <= LARGEST_SENTENCE_INDEX:
+                # A sentence may stand in several parts; JSON readers take the last, as they should.
+                _write_index(joined, "{" + ", ".join(text[1:-1] for text in index if text != "{}") + "}")
+
+
+class Hdf5Part:
+    def __init__(self, path: Path, layout: OutputLayout) -> None:
+        self._file = h5py.File(path, "w")
+        self._dtype = layout.dtype
+        self._compression = {"compression": "gzip", "shuffle": True} if layout.compress else {}
+        self._index: dict[str, str] = {}
+
+    def add(self, record: Record) -> None:
+        # An array without elements cannot be cut into the chunks that compression works on.
+        compression = self._compression if record.vectors.size else {}
+        self._file.create_dataset(str(record.index), data=record.vectors, dtype=self._dtype, **compression)
+        self._index[record.text] = str(record.index)
+
+    def close(self) -> None:
+        _write_index(self._file, json.dumps(self._index))
+        self._file.close()
+
+
+def _write_index(file: h5py.File, text: str) -> None:
+    file.create_dataset(SENTENCE_INDEX, (1,), dtype=h5py.string_dtype("utf-8"))[0] = text

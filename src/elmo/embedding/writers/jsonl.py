@@ -1,0 +1,55 @@
+"""JSON lines: one sentence a line, readable by anything.
+
+    {"id": 0, "tokens": ["a", "b"], "vectors": [[0.1, ...], [0.2, ...]]}
+
+`"layers": [[[...]]]` (layers, tokens, dim) when all layers were asked for; `"vector": [...]` when pooled, and then `"layers":
+[[...]]` (layers, dim) for all layers. Numbers have as many digits as give back the same float32 (9) or float16 (5).
+Compressed, it is gzip.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from elmo.embedding.writers.record import OutputLayout, Record
+
+
+class JsonLines:
+    suffixes = (".jsonl", ".jsonl.gz", ".ndjson")
+
+    def open_part(self, path: Path, layout: OutputLayout) -> JsonLinesPart:
+        return JsonLinesPart(path, layout)
+
+    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:
+        # gzip files stand one behind another as well as plain ones do.
+        with target.open("wb") as joined:
+            for part in parts:
+                with part.open("rb") as file:
+                    shutil.copyfileobj(file, joined, 1 << 20)
+
+
+class JsonLinesPart:
+    def __init__(self, path: Path, layout: OutputLayout) -> None:
+        self._file: IO[bytes] = gzip.open(path, "wb", compresslevel=6) if layout.compress else path.open("wb")  # type: ignore[assignment]
+        self._key = "layers" if layout.num_layers is not None else "vector" if layout.pooled else "vectors"
+        self._number = "%.9g" if layout.dtype == "float32" else "%.5g"
+
+    def add(self, record: Record) -> None:
+        head = json.dumps({"id": record.index, "tokens": list(record.tokens)}, ensure_ascii=False)
+        line = f'{head[:-1]}, "{self._key}": {self._array(record.vectors)}}}\n'
+        self._file.write(line.encode("utf-8", "replace"))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _array(self, values: np.ndarray) -> str:
+        if values.ndim == 1:
+            return "[" + ", ".join([self._number % value for value in values.tolist()]) + "]"
+        return "[" + ", ".join([self._array(row) for row in values]) + "]"

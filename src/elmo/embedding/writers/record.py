@@ -1,0 +1,60 @@
+"""What every format writes, and what a format must be able to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Record:
+    """One sentence on its way into a file."""
+
+    index: int
+    """Its number in the input, from 0: the key under which it is found again."""
+    text: str
+    """The sentence as it stood in the input."""
+    tokens: Sequence[str]
+    vectors: np.ndarray
+
+    @property
+    def num_bytes(self) -> int:
+        return self.vectors.nbytes + 64 * len(self.tokens) + 4 * len(self.text)
+
+
+@dataclass(frozen=True)
+class OutputLayout:
+    """What the vectors of one output have in common."""
+
+    num_layers: int | None
+    """Layers that stand apart in every array, first axis; None if each token has one vector."""
+    dim: int
+    pooled: bool
+    """One vector for each sentence instead of each token."""
+    dtype: str
+    """float32 or float16"""
+    compress: bool = False
+
+
+class PartWriter(Protocol):
+    """Writes one part: a complete file of its format that holds a run of sentences."""
+
+    def add(self, record: Record) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Format(Protocol):
+    """A file format."""
+
+    suffixes: tuple[str, ...]
+    """File name endings that mean this format."""
+
+    def open_part(self, path: Path, layout: OutputLayout) -> PartWriter: ...
+
+    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:
+        """Make one file of several parts without holding more than one of them in memory."""

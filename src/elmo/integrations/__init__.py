@@ -1,0 +1,1 @@
+"""ELMo inside other people's libraries. Nothing in the core imports from here."""
