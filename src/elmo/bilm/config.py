@@ -46,6 +46,8 @@ class WordEmbeddingConfig:
     num_words: int
     """Words in the vocabulary; the table has one row more, row 0, for "no token"."""
     dim: int
+    max_characters: int | None = None
+    """Longer words are cut to this many characters before they are looked up, as ELMoForManyLangs did."""
 
     def __post_init__(self) -> None:
         _require_positive("word embedding", num_words=self.num_words, dim=self.dim)
@@ -91,7 +93,7 @@ class BiLMConfig:
     word_embedding: WordEmbeddingConfig | None = None
     begin_sentence: str = "<S>"
     end_sentence: str = "</S>"
-    tokenizer: str = "ptb"
+    tokenizer: str = "ptb-like"
     """The tokeniser of the text that the model learned from; see `elmo.text.tokenizer`."""
 
     def __post_init__(self) -> None:

@@ -53,8 +53,8 @@ def fill(bilm: BiLM, tensors: dict[str, Tensor], *, source: str) -> None:
         for name, shape in expected.items()
         if name in tensors and tuple(tensors[name].shape) != shape
     ]
-    problems = [f"missing: {_some(missing)}"] * bool(missing) + [f"not part of the model: {_some(extra)}"] * bool(extra)
-    problems += [f"wrong shape: {_some(wrong)}"] * bool(wrong)
+    named = (("missing", missing), ("not part of the model", extra), ("wrong shape", wrong))
+    problems = [f"{kind}: {some_names(names)}" for kind, names in named if names]
     if problems:
         raise CheckpointError(
             f"The weights in {source} do not fit the model that its options describe ({'; '.join(problems)}). "
@@ -69,6 +69,7 @@ def empty_bilm(config: BiLMConfig, kind: type[BiLM] = BiLM) -> BiLM:
         return kind(config)
 
 
-def _some(names: list[str], limit: int = 4) -> str:
+def some_names(names: list[str], limit: int = 4) -> str:
+    """A few of many names, for a message."""
     shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -37,7 +37,9 @@ def fetch(
     return Path(folder)
 
 
-def push(folder: Path, repo_id: str, *, private: bool = False, token: str | None = None, message: str = "Upload ELMo model") -> str:
+def push(
+    folder: Path, repo_id: str, *, private: bool = False, token: str | None = None, message: str = "Upload ELMo model"
+) -> str:
     """Make the repository if need be, upload the folder, return its address."""
     from huggingface_hub import HfApi
 

@@ -6,7 +6,8 @@
     softmax.safetensors    the softmax, if it was kept
     README.md              the model card, if there is one
 
-Weights may be stored as float32, float16, bfloat16, or int8 with one scale a row; they are float32 in memory.
+Weights may be stored as float32, float16, bfloat16, or int8 with one scale a row; they are float32 in memory. Those
+stored as float32 are not read but mapped: opening takes no time, and processes on one machine share them.
 """
 
 from __future__ import annotations
@@ -24,15 +25,18 @@ from torch import Tensor
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights
+from elmo.checkpoints.json_file import read_json_object
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.vocabulary import Vocabulary
 
 FORMAT = "elmo-torch"
 VERSION = 1
+STORAGES = ("float32", "float16", "bfloat16", "int8")
 CONFIG_FILE, WEIGHTS_FILE, SOFTMAX_FILE = "config.json", "model.safetensors", "softmax.safetensors"
 VOCABULARY_FILE = "vocabulary.txt"
 _SCALE_SUFFIX = ".row_scale"
 _WARM_STATE = ("warm_state.hidden", "warm_state.cell")
+_EXPECTED = "the config.json of a model that elmo wrote"
 
 
 def matches(folder: Path) -> bool:
@@ -46,57 +50,71 @@ def matches(folder: Path) -> bool:
 def read(folder: Path, *, with_softmax: bool = True) -> Checkpoint:
     """Open a model folder; tensors stay memory-mapped until they are used."""
     plain = _read_config(folder / CONFIG_FILE)
-    try:
-        config = BiLMConfig.from_dict(plain["bilm"])
-    except (KeyError, TypeError, ConfigError) as error:
-        raise CheckpointError(
-            f"{folder / CONFIG_FILE} does not describe a biLM ({error}). Save the model again with this version of elmo."
-        ) from error
+    config = _bilm_config(plain, folder / CONFIG_FILE)
     tensors = _read_tensors(folder / WEIGHTS_FILE)
     warm = [tensors.pop(name, None) for name in _WARM_STATE]
     warm_state = BiLMState(warm[0], warm[1]) if warm[0] is not None and warm[1] is not None else None
-    softmax = None
-    if with_softmax and (folder / SOFTMAX_FILE).exists():
-        softmax = SoftmaxWeights(**_read_tensors(folder / SOFTMAX_FILE))
+    softmax = _read_softmax(folder / SOFTMAX_FILE) if with_softmax and (folder / SOFTMAX_FILE).exists() else None
     words = folder / VOCABULARY_FILE
-    vocabulary = (
-        Vocabulary.load(words, begin=config.begin_sentence, end=config.end_sentence) if words.exists() else None
-    )
+    vocabulary = Vocabulary.load(words, **plain.get("special_tokens", {})) if words.exists() else None
+    if config.word_embedding is not None and vocabulary is None:
+        raise CheckpointError(f"{folder} holds a model of word ids, but no {VOCABULARY_FILE}. Copy the whole folder.")
     return Checkpoint(config, tensors, vocabulary, softmax, warm_state, plain.get("card", {}))
 
 
 def write(checkpoint: Checkpoint, folder: Path, *, storage: str = "float32") -> None:
     """Write a model folder; each file appears whole or not at all, the config last."""
+    if storage not in STORAGES:
+        raise ConfigError(f"Weights cannot be stored as {storage!r}; choose one of {', '.join(STORAGES)}.")
     folder.mkdir(parents=True, exist_ok=True)
     tensors = dict(checkpoint.tensors)
     if checkpoint.warm_state is not None:
         tensors.update(zip(_WARM_STATE, (checkpoint.warm_state.hidden, checkpoint.warm_state.cell), strict=True))
     _write_tensors(tensors, folder / WEIGHTS_FILE, storage)
+    plain: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bilm": checkpoint.config.to_dict()}
+    # What an older model left in the folder must not be taken for a part of this one.
     if checkpoint.softmax is not None:
         _write_tensors({**vars(checkpoint.softmax)}, folder / SOFTMAX_FILE, storage)
+    else:
+        (folder / SOFTMAX_FILE).unlink(missing_ok=True)
     if checkpoint.vocabulary is not None:
         checkpoint.vocabulary.save(folder / VOCABULARY_FILE)
-    plain = {
-        "format": FORMAT,
-        "version": VERSION,
-        "bilm": checkpoint.config.to_dict(),
-        "card": checkpoint.card,
-    }
+        names = ("begin_sentence", "end_sentence", "unknown")
+        plain["special_tokens"] = dict(zip(names, checkpoint.vocabulary.special_tokens, strict=True))
+    else:
+        (folder / VOCABULARY_FILE).unlink(missing_ok=True)
+    plain["card"] = checkpoint.card
     temporary = folder / (CONFIG_FILE + ".partial")
     temporary.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(temporary, folder / CONFIG_FILE)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"Cannot read the model's {path}: {error}. Expected the JSON file that elmo wrote.") from error
-    if plain.get("version", 0) > VERSION:
+    plain = read_json_object(path, expected=_EXPECTED)
+    version = plain.get("version", 0)
+    if not isinstance(version, int) or version > VERSION:
         raise CheckpointError(
-            f"{path} has format version {plain['version']}; this elmo reads up to {VERSION}. Run: pip install -U elmo-torch"
+            f"{path} has format version {version!r}; this elmo reads up to {VERSION}. Run: pip install -U elmo-torch"
         )
-    return dict(plain)
+    return plain
+
+
+def _bilm_config(plain: dict[str, Any], path: Path) -> BiLMConfig:
+    try:
+        return BiLMConfig.from_dict(plain["bilm"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise CheckpointError(
+            f"{path} does not describe a biLM: {reason}. Save the model again with this version of elmo."
+        ) from error
+
+
+def _read_softmax(path: Path) -> SoftmaxWeights:
+    tensors = _read_tensors(path)
+    if tensors.keys() != {"weight", "bias"}:
+        found = ", ".join(sorted(tensors)) or "nothing"
+        raise CheckpointError(f"{path} holds {found}; expected the weight and the bias of a softmax.")
+    return SoftmaxWeights(tensors["weight"], tensors["bias"])
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
@@ -110,23 +128,37 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
     tensors = {}
     for name, tensor in stored.items():
         scale = scales.get(name + _SCALE_SUFFIX)
-        tensors[name] = tensor.float() if scale is None else tensor.float() * scale.float()
+        tensors[name] = tensor.float() if scale is None else tensor.float().mul_(scale.float())
     return tensors
 
 
 def _write_tensors(tensors: dict[str, Tensor], path: Path, storage: str) -> None:
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        tensor = tensor.detach().cpu().contiguous()
+        tensor = tensor.detach().cpu()
         if storage == "int8" and tensor.dim() >= 2 and not name.startswith("warm_state"):
-            scale = tensor.flatten(1).abs().amax(dim=1).clamp_min(1e-12) / 127
-            scale = scale.reshape(-1, *[1] * (tensor.dim() - 1))
-            stored[name] = (tensor / scale).round().to(torch.int8)
-            stored[name + _SCALE_SUFFIX] = scale
+            stored[name], stored[name + _SCALE_SUFFIX] = _quantise_rows(tensor)
         elif storage in ("float16", "bfloat16"):
-            stored[name] = tensor.to(getattr(torch, storage))
+            stored[name] = tensor.to(getattr(torch, storage)).contiguous()
         else:
-            stored[name] = tensor.clone()
+            stored[name] = tensor.contiguous()
+    _own_memory(stored)
     temporary = path.with_name(path.name + ".partial")
     save_file(stored, temporary, metadata={"format": "pt"})
     os.replace(temporary, path)
+
+
+def _quantise_rows(tensor: Tensor) -> tuple[Tensor, Tensor]:
+    scale = tensor.flatten(1).abs().amax(dim=1).clamp_min(1e-12) / 127
+    scale = scale.reshape(-1, *[1] * (tensor.dim() - 1))
+    return (tensor / scale).round().to(torch.int8), scale
+
+
+def _own_memory(stored: dict[str, Tensor]) -> None:
+    """Safetensors refuses tensors that share memory, such as a softmax that is also the word table."""
+    seen: set[int] = set()
+    for name, tensor in stored.items():
+        storage = tensor.untyped_storage().data_ptr()
+        if storage in seen:
+            stored[name] = tensor.clone()
+        seen.add(storage)

@@ -1,7 +1,7 @@
 """A biLM with what came along in its files: what `elmo.load` gives, and how it is saved.
 
-A name is, in this order: a path, the name of a bundled model, a Hugging Face Hub repository. Opening a path or a bundled
-model never touches the network.
+A name is, in this order: a path, the name of a bundled model, a Hugging Face Hub repository. Opening a path or a
+bundled model never touches the network.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class PretrainedBiLM(BiLM):
             self.vocabulary if config.word_embedding is not None else None,
             begin_sentence=config.begin_sentence,
             end_sentence=config.end_sentence,
+            max_word_characters=None if config.word_embedding is None else config.word_embedding.max_characters,
         )
 
     @classmethod

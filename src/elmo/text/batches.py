@@ -78,6 +78,8 @@ class TokenIndexer:
     vocabulary: Vocabulary | None
     begin_sentence: str = "<S>"
     end_sentence: str = "</S>"
+    max_word_characters: int | None = None
+    """Words are looked up in the vocabulary by so many of their first characters; None for all."""
 
     def word_table(self, words: Sequence[str]) -> WordTable:
         """Ids of words that are already distinct. Trailing padding that no word needs is left off."""
@@ -89,7 +91,8 @@ class TokenIndexer:
                 row[: len(ids)] = ids
             characters = torch.from_numpy(grid)
         if self.vocabulary is not None:
-            word_ids = torch.tensor([self.vocabulary.id_of(word) + 1 for word in words], dtype=torch.long)
+            cut = self.max_word_characters
+            word_ids = torch.tensor([self.vocabulary.id_of(word[:cut]) + 1 for word in words], dtype=torch.long)
         return WordTable(list(words), characters, word_ids)
 
     def positions(self, sentences: Iterable[Sequence[str]], *, markers: bool = True) -> WordPositions:

@@ -1,0 +1,267 @@
+"""ELMoForManyLangs' folders (COMPAT 8): words and code points, torch pickles, an architecture that is often elsewhere.
+
+    config.json            names the architecture file, by its path on its author's machine
+    cnn_50_100_512_...json the architecture, if it was kept
+    char.dic, word.dic     token TAB id
+    token_embedder.pkl, encoder.pkl
+
+The pickles are opened with torch's `weights_only`, so code in them never runs. Boundary ids are swapped in these
+models: `<eow>` opens a word and `<bow>` closes it. Biases are complete, so nothing is added to the forget gate.
+
+Left out: writing this format, and the models of its other encoders (`"name": "lstm"`), of which none were published.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig, WordEmbeddingConfig
+from elmo.checkpoints.checkpoint import Checkpoint, empty_bilm, some_names
+from elmo.checkpoints.json_file import read_json_object
+from elmo.checkpoints.renames import AS_IS, ZERO_ROW_IN_FRONT, Rename, StoredArray, Transform, read_renamed
+from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.text.characters import CharacterScheme
+from elmo.text.vocabulary import Vocabulary
+
+FORMAT = "ELMoForManyLangs"
+BEGIN_SENTENCE, END_SENTENCE, UNKNOWN, PADDING = "<bos>", "<eos>", "<oov>", "<pad>"
+_OPENS_WORD, _CLOSES_WORD = "<eow>", "<bow>"
+_PICKLES = ("token_embedder.pkl", "encoder.pkl")
+_WORD_TABLE, _PROJECTION = "token_encoder.word_embedding.weight", "token_encoder.projection."
+_EXPECTED = "an architecture of ELMoForManyLangs: JSON with the keys encoder and token_embedder"
+
+# That of every published model (cnn_50_100_512_4096_sample.json of the old tool), for folders that lack theirs.
+DEFAULT_ARCHITECTURE: dict[str, Any] = {
+    "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+}
+
+
+def find(path: Path) -> Path | None:
+    """The model's folder, given it or one of its pickles."""
+    folder = path.parent if path.name in _PICKLES else path
+    return folder if folder.is_dir() and all((folder / name).is_file() for name in _PICKLES) else None
+
+
+def read(folder: Path) -> Checkpoint:
+    """Open a model folder."""
+    architecture, source = _architecture(folder)
+    try:
+        plan = _plan(folder, architecture)
+    except KeyError as error:
+        raise CheckpointError(f"{source}: {error} is missing. Expected {_EXPECTED}.") from error
+    except (ConfigError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{source} does not describe a biLM: {error} Expected {_EXPECTED}.") from error
+    stored = {f"token_embedder.{name}": tensor for name, tensor in _read_pickle(folder / _PICKLES[0]).items()}
+    stored |= {f"encoder.{name}": tensor for name, tensor in _read_pickle(folder / _PICKLES[1]).items()}
+    tensors = _rename(plan, stored, folder)
+    return Checkpoint(plan.config, tensors, plan.vocabulary, card={"source": FORMAT, "tokenizer": "UDPipe"})
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the architecture and the lexicons say about the tensors to come."""
+
+    config: BiLMConfig
+    vocabulary: Vocabulary | None
+    word_dim: int
+    """Width of the stored word vectors; our config has another where they are projected in advance."""
+
+
+def _plan(folder: Path, architecture: dict[str, Any]) -> _Plan:
+    encoder, embedder = architecture["encoder"], architecture["token_embedder"]
+    for part, name, known in (("encoder", encoder["name"], "elmo"), ("token_embedder", embedder["name"], "cnn")):
+        if name.lower() != known:
+            raise ConfigError(f"its {part} is of the kind {name!r}, and only {known!r} is a biLM of the paper.")
+    lstm = LstmConfig(
+        cell_dim=encoder["dim"],
+        projection_dim=encoder["projection_dim"],
+        num_layers=encoder["n_layers"],
+        # 0 meant "no clipping" there.
+        cell_clip=float(encoder["cell_clip"]) if encoder.get("cell_clip") else None,
+        projection_clip=float(encoder["proj_clip"]) if encoder.get("proj_clip") else None,
+        skip_connections=True,
+        forget_bias=0.0,
+    )
+    if not lstm.has_projection:
+        raise ConfigError(f"dim and projection_dim are both {lstm.cell_dim}; a square projection is not supported.")
+    room = embedder["max_characters_per_token"] - 2
+    words = _read_lexicon(folder / "word.dic") if embedder["word_dim"] > 0 else None
+    characters = _read_lexicon(folder / "char.dic") if embedder["char_dim"] > 0 else None
+    vocabulary = None if words is None else _vocabulary(words, folder / "word.dic")
+    # Without characters, the linear layer after the word vectors is applied to the table once and for all.
+    width = embedder["word_dim"] if characters is not None else lstm.projection_dim
+    config = BiLMConfig(
+        lstm,
+        characters=None if characters is None else _scheme(characters, room + 2, folder / "char.dic"),
+        char_cnn=None if characters is None else _char_cnn(embedder),
+        word_embedding=None if vocabulary is None else WordEmbeddingConfig(len(vocabulary), width, max_characters=room),
+        begin_sentence=BEGIN_SENTENCE,
+        end_sentence=END_SENTENCE,
+    )
+    return _Plan(config, vocabulary, embedder["word_dim"])
+
+
+def _char_cnn(embedder: dict[str, Any]) -> CharCnnConfig:
+    return CharCnnConfig(
+        embedding_dim=embedder["char_dim"],
+        filters=tuple((width, number) for width, number in embedder["filters"]),
+        num_highway=embedder["n_highway"],
+        activation=embedder["activation"],
+    )
+
+
+def _architecture(folder: Path) -> tuple[dict[str, Any], Path]:
+    """The architecture and the file it came from; the default one if the model came without its file."""
+    settings = folder / "config.json"
+    if settings.is_file():
+        plain = read_json_object(settings, expected="ELMoForManyLangs' config.json, which names its architecture file")
+        if "encoder" in plain and "token_embedder" in plain:
+            return plain, settings
+        # The path is one of its author's machine, perhaps a Windows one; its last part is what counts.
+        name = PureWindowsPath(str(plain.get("config_path", ""))).name
+        if name and (folder / name).is_file():
+            return read_json_object(folder / name, expected=_EXPECTED), folder / name
+    return DEFAULT_ARCHITECTURE, folder
+
+
+def _read_lexicon(path: Path) -> dict[str, int]:
+    """A .dic file: token TAB id. A token that is white space was lost when it was written: U+3000."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path} is not UTF-8 (byte {error.start}). Expected lines of token, tab, id.") from error
+    except OSError as error:
+        raise CheckpointError(f"Cannot read {path} ({error.strerror}), which the architecture calls for.") from error
+    ids: dict[str, int] = {}
+    for number, line in enumerate(text.rstrip("\n").split("\n"), start=1):
+        token, _, index = ("\t" + line.strip()).rpartition("\t")
+        if not re.fullmatch(r"[0-9]{1,9}", index) or "\t" in token[1:]:
+            raise CheckpointError(f"{path}, line {number}: found {line[:40]!r}. Expected a token, a tab and its id.")
+        ids[token[1:] or "\u3000"] = int(index)
+    return ids
+
+
+def _vocabulary(ids: dict[str, int], path: Path) -> Vocabulary:
+    by_id = {index: word for word, index in ids.items()}
+    if len(by_id) != len(ids):
+        raise CheckpointError(f"{path} gives one id to two words. Expected an id of its own for every word.")
+    # A hole in the ids is a row that no word reaches.
+    words = tuple(by_id.get(index, f"<unused{index}>") for index in range(max(by_id) + 1))
+    try:
+        return Vocabulary(words, begin_sentence=BEGIN_SENTENCE, end_sentence=END_SENTENCE, unknown=UNKNOWN)
+    except InputError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _scheme(ids: dict[str, int], max_characters: int, path: Path) -> CharacterScheme:
+    special = (PADDING, _OPENS_WORD, _CLOSES_WORD, BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
+    missing = [name for name in special if name not in ids]
+    if missing:
+        raise CheckpointError(f"{path} lacks {some_names(missing)}. Expected all of {' '.join(special)}.")
+    padding, opens, closes, begin, end, unknown = (ids[name] + 1 for name in special)
+    return CharacterScheme(
+        kind="codepoints", max_characters=max_characters, padding=padding, begin_word=opens, end_word=closes,
+        begin_sentence=begin, end_sentence=end, unknown=unknown,
+        characters=tuple((token, index + 1) for token, index in ids.items() if len(token) == 1),
+        begin_sentence_token=BEGIN_SENTENCE, end_sentence_token=END_SENTENCE,
+    )  # fmt: skip
+
+
+def _read_pickle(path: Path) -> dict[str, Tensor]:
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        # Torch raises this for damaged files too; only the message tells them apart.
+        if "Unsupported" in str(error) or "GLOBAL" in str(error):
+            raise CheckpointError(
+                f"{path} holds Python code besides weights, which could do anything when opened, so it was not. "
+                "Expected a state dict of tensors; get the file from a source that you trust."
+            ) from error
+        raise CheckpointError(_damaged(path, error)) from error
+    except Exception as error:  # A damaged pickle can raise anything.
+        raise CheckpointError(_damaged(path, error)) from error
+    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
+        raise CheckpointError(f"{path} holds no state dict (names and tensors). Expected one of ELMoForManyLangs.")
+    return {str(name): tensor.float() for name, tensor in loaded.items()}
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(".")
+    return f"Cannot read {path} ({reason}). Expected a whole torch state dict; copy or download it again."
+
+
+def _rename(plan: _Plan, stored: dict[str, Tensor], folder: Path) -> dict[str, Tensor]:
+    config = plan.config
+    parameters = dict(empty_bilm(config).state_dict())
+    projected_words = config.char_cnn is None
+    if projected_words:
+        # In the file the table is narrower, and the linear layer comes after it.
+        assert config.word_embedding is not None
+        width = config.lstm.projection_dim
+        parameters[_WORD_TABLE] = torch.empty(config.word_embedding.num_words + 1, plan.word_dim, device="meta")
+        parameters[_PROJECTION + "weight"] = torch.empty(width, plan.word_dim, device="meta")
+        parameters[_PROJECTION + "bias"] = torch.empty(width, device="meta")
+    table = list(renames(config))
+    arrays: dict[str, StoredArray] = {name: tensor.numpy() for name, tensor in stored.items()}
+    for rename in table:
+        if rename.transform is ZERO_ROW_IN_FRONT and rename.theirs in arrays:
+            # Tables may have more rows than the lexicon reaches.
+            arrays[rename.theirs] = arrays[rename.theirs][: len(parameters[rename.ours[0]]) - 1]
+    tensors = read_renamed(table, arrays, parameters=parameters, is_extra=lambda name: True, source=str(folder))
+    if projected_words:
+        weight, bias = tensors.pop(_PROJECTION + "weight").double(), tensors.pop(_PROJECTION + "bias").double()
+        tensors[_WORD_TABLE] = (tensors[_WORD_TABLE].double() @ weight.T + bias).float()
+        tensors[_WORD_TABLE][0] = 0
+    return tensors
+
+
+def _read_highway(stored: Tensor) -> tuple[Tensor, ...]:
+    # Their gate lets the input through and ours the transformed value: the same gate with the other sign.
+    transform, gate = stored.chunk(2)
+    return -gate, transform.contiguous()
+
+
+HIGHWAY = Transform(_read_highway, lambda carry, transform: torch.cat([transform, -carry]))
+
+
+def renames(config: BiLMConfig) -> Iterator[Rename]:
+    """The table for one model; its names are those in the two pickles, each behind the pickle's own."""
+    theirs, cnn = "token_embedder.", "token_encoder.char_cnn."
+    if config.word_embedding is not None:
+        yield Rename(theirs + "word_emb_layer.embedding.weight", (_WORD_TABLE,), ZERO_ROW_IN_FRONT)
+    if config.char_cnn is not None:
+        yield Rename(theirs + "char_emb_layer.embedding.weight", (cnn + "embedding.weight",), ZERO_ROW_IN_FRONT)
+        for part in ("weight", "bias"):
+            for i in range(len(config.char_cnn.filters)):
+                yield Rename(f"{theirs}convolutions.{i}.{part}", (f"{cnn}convolutions.{i}.{part}",), AS_IS)
+            for k in range(config.char_cnn.num_highway):
+                ours = (f"{cnn}highways.{k}.carry.{part}", f"{cnn}highways.{k}.transform.{part}")
+                yield Rename(f"{theirs}highways._layers.{k}.{part}", ours, HIGHWAY)
+    for part in ("weight", "bias"):
+        yield Rename(f"{theirs}projection.{part}", (_PROJECTION + part,), AS_IS)
+    for direction in ("forward", "backward"):
+        for i in range(config.lstm.num_layers):
+            layer, stack = f"encoder.{direction}_layer_{i}.", f"{direction}_lstm.layers.{i}."
+            yield Rename(layer + "input_linearity.weight", (stack + "input_weight",), AS_IS)
+            yield Rename(layer + "state_linearity.weight", (stack + "recurrent_weight",), AS_IS)
+            yield Rename(layer + "state_linearity.bias", (stack + "bias",), AS_IS)
+            yield Rename(layer + "state_projection.weight", (stack + "projection_weight",), AS_IS)
