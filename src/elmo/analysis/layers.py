@@ -11,13 +11,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.embedding.embedder import EmbeddedSentence
+
 Vectors = NDArray[np.floating[Any]]
 
 
 class LayerStream(Protocol):
-    """Token lists in, (layers, tokens, dim) out, in the same order."""
+    """Token lists in, sentences with vectors (layers, tokens, dim) out, in the same order."""
 
-    def stream(self, sentences: Iterable[Sequence[str]], /) -> Iterator[Vectors]: ...
+    def stream(self, sentences: Iterable[Sequence[str]], /) -> Iterator[EmbeddedSentence]: ...
 
 
 def layer_names(num_layers: int) -> list[str]:

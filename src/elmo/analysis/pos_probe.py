@@ -98,7 +98,8 @@ class LayerVectors:
     def fill(self, encoder: LayerStream, sentences: Sequence[LabelledSentence]) -> None:
         """Encode the sentences, in order."""
         start = 0
-        for layers in encoder.stream(list(sentence.words) for sentence in sentences):
+        for embedded in encoder.stream(list(sentence.words) for sentence in sentences):
+            layers = embedded.vectors
             if self._values is None:
                 shape = (self._num_tokens, layers.shape[0], layers.shape[2])
                 self._values = np.lib.format.open_memmap(self._path, mode="w+", dtype=np.float16, shape=shape)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.analysis.layers import LayerStream, Vectors, layer_names, with_average
+from elmo.analysis.layers import LayerStream, layer_names, with_average
 from elmo.analysis.sense_data import SenseSentence, SenseSet, SenseTarget
 from elmo.analysis.wordnet import WordNet
 from elmo.errors import InputError
@@ -207,12 +207,11 @@ def _encoded(
                 waiting.append(sentence)
                 yield list(sentence.words)
 
-    layers: Vectors
-    for layers in encoder.stream(words()):
+    for embedded in encoder.stream(words()):
         # The encoder reads ahead to fill its batches; what it has read and not yet given stands in line here.
         sentence = waiting.popleft()
         for target in sentence.targets:
-            mean = layers[:, target.start : target.end].mean(axis=1, dtype=np.float32)
+            mean = embedded.vectors[:, target.start : target.end].mean(axis=1, dtype=np.float32)
             yield target, with_average(mean)
 
 

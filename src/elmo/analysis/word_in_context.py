@@ -80,8 +80,8 @@ def compare_senses(encoder: LayerStream, occurrences: Sequence[Occurrence]) -> l
     for number, occurrence in enumerate(occurrences):
         by_word.setdefault(occurrence.word, []).append(number)
     vectors = [
-        with_average(layers[:, occurrence.position])
-        for occurrence, layers in zip(
+        with_average(embedded.vectors[:, occurrence.position])
+        for occurrence, embedded in zip(
             occurrences, encoder.stream([list(occurrence.tokens) for occurrence in occurrences]), strict=True
         )
     ]

@@ -77,7 +77,7 @@ class WordNet:
         return key in self._by_key
 
     def senses(self, lemma: str, tag: str) -> Sequence[Sense]:
-        """The candidates, first sense first; none if WordNet lacks the lemma. `tag`: NOUN, VERB, ADJ, ADV (n, v, a, r)."""
+        """The candidates, first sense first; none if WordNet lacks the lemma. Tags: NOUN VERB ADJ ADV, or n v a r."""
         return self._senses.get((lemma.lower().replace(" ", "_"), _TAGS.get(tag, tag)), ())
 
     def first_sense(self, lemma: str, tag: str) -> str | None:

@@ -1,0 +1,169 @@
+"""A corpus -> the folder that `neighbours.NeighbourIndex` opens.
+
+One pass encodes the sentences and writes every token's vector as it comes. Then k-means over a sample finds the
+cells, and the vectors are put in the cells' order. Memory is flat except for the distinct words; a folder appears
+only when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo.analysis.clusters import k_means, nearest_centre, unit
+from elmo.analysis.files import open_text
+from elmo.analysis.layers import LayerStream
+from elmo.analysis.neighbours import IndexFacts
+from elmo.embedding.layers import LayerChoice, choose_layers
+from elmo.errors import ConfigError, InputError
+
+_CHUNK = 16384
+# Below this a look at everything takes milliseconds, and cells would only lose neighbours.
+_WORTH_CELLS = 20_000
+_SAMPLE_PER_CELL = 48
+
+
+def build_index(
+    encoder: LayerStream,
+    sentences: Iterable[Sequence[str]],
+    *,
+    folder: str | Path,
+    model: str,
+    layers: str = "top",
+    static: str | Path | None = None,
+    seed: int = 0,
+) -> IndexFacts:
+    """Index every token of the sentences. `static`: a word2vec text file; without it, the model's layer 0."""
+    folder = Path(folder)
+    if folder.exists():
+        raise InputError(f"{folder} exists already; remove it, or choose another place for the index.")
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        written = _Pass(partial, layers)
+        written.run(encoder, sentences)
+        dim = written.dim
+        cells = _group(partial, written.num_occurrences, dim, seed=seed)
+        vectors = written.token_layer() if static is None else read_word2vec(static, written.words)
+        np.save(partial / "static.npy", unit(vectors).astype(np.float16))
+        (partial / "words.json").write_text(json.dumps(list(written.words), ensure_ascii=False), encoding="utf-8")
+        facts = IndexFacts(
+            model=model,
+            layers=layers,
+            dim=dim,
+            num_occurrences=written.num_occurrences,
+            num_sentences=len(written.sentence_starts),
+            num_words=len(written.words),
+            num_cells=cells,
+            static="layer 0" if static is None else Path(static).name,
+        )
+        (partial / "index.json").write_text(json.dumps(asdict(facts), indent=2), encoding="utf-8")
+        partial.replace(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return facts
+
+
+def read_word2vec(path: str | Path, words: Iterable[str]) -> NDArray[np.float32]:
+    """The vectors of some words from a text file in the form of word2vec or GloVe; zeros for words it lacks."""
+    rows = {word: row for row, word in enumerate(words)}
+    table: NDArray[np.float32] | None = None
+    with open_text(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            word, *values = line.rstrip().split(" ")
+            if number == 1 and len(values) == 1:
+                continue
+            if table is None:
+                table = np.zeros((len(rows), len(values)), dtype=np.float32)
+            if len(values) != table.shape[1]:
+                raise InputError(f"{path}, line {number}: found {len(values)} values, expected {table.shape[1]}.")
+            if word in rows:
+                table[rows[word]] = np.array(values, dtype=np.float32)
+    if table is None:
+        raise InputError(f"{path} holds no vectors; expected a word and its values on each line.")
+    return table
+
+
+class _Pass:
+    """The pass over the corpus: vectors and places to files, distinct words to memory."""
+
+    def __init__(self, folder: Path, layers: str) -> None:
+        self.folder, self.layers = folder, layers
+        self.words: dict[str, int] = {}
+        self.sentence_starts: list[int] = []
+        self.num_occurrences = 0
+        self.dim = 0
+        self._token_layer: list[NDArray[np.float16]] = []
+
+    def run(self, encoder: LayerStream, sentences: Iterable[Sequence[str]]) -> None:
+        choice: LayerChoice | None = None
+        with (
+            (self.folder / "vectors.raw").open("wb") as vectors,
+            (self.folder / "places.raw").open("wb") as places,
+            (self.folder / "sentences.jsonl").open("wb") as lines,
+        ):
+            for embedded in encoder.stream(list(sentence) for sentence in sentences):
+                tokens, layers = embedded.tokens, embedded.vectors
+                if not tokens:
+                    continue
+                choice = choice or _one_vector(self.layers, len(layers))
+                chosen = choice.arrange(choice.select(torch.from_numpy(layers)).numpy())
+                self.dim = chosen.shape[1]
+                vectors.write(unit(chosen).astype(np.float16).tobytes())
+                places.write(self._places(tokens, layers[0]).tobytes())
+                self.sentence_starts.append(lines.tell())
+                lines.write(json.dumps(tokens, ensure_ascii=False).encode() + b"\n")
+                self.num_occurrences += len(tokens)
+        if not self.num_occurrences:
+            raise InputError("The corpus holds no tokens; nothing can be indexed.")
+        np.save(self.folder / "sentence_starts.npy", np.array(self.sentence_starts, dtype=np.int64))
+
+    def token_layer(self) -> NDArray[np.float16]:
+        """The model's own vector of each distinct word, before any context."""
+        return np.stack(self._token_layer)
+
+    def _places(self, tokens: Sequence[str], token_layer: NDArray[np.float32]) -> NDArray[np.int32]:
+        places = np.empty((len(tokens), 3), dtype=np.int32)
+        for position, token in enumerate(tokens):
+            word = self.words.setdefault(token, len(self.words))
+            if word == len(self._token_layer):
+                self._token_layer.append(token_layer[position].astype(np.float16))
+            places[position] = len(self.sentence_starts), position, word
+        return places
+
+
+def _one_vector(layers: str, num_layers: int) -> LayerChoice:
+    choice = choose_layers(layers, num_layers)
+    if choice.form == "all":
+        raise ConfigError("An index holds one vector for each token: choose a layer, 'top', 'average' or 'concat'.")
+    return choice
+
+
+def _group(folder: Path, number: int, dim: int, *, seed: int) -> int:
+    """Find the cells and write vectors and places in their order; returns how many cells there are."""
+    raw = np.memmap(folder / "vectors.raw", dtype=np.float16, mode="r", shape=(number, dim))
+    places = np.memmap(folder / "places.raw", dtype=np.int32, mode="r", shape=(number, 3))
+    num_cells = 1 if number < _WORTH_CELLS else round(number**0.5)
+    sample_size = min(number, num_cells * _SAMPLE_PER_CELL)
+    sample = np.sort(np.random.default_rng(seed).choice(number, sample_size, replace=False))
+    centres = k_means(unit(raw[sample]), num_cells, seed=seed, max_rounds=6)
+    cell_of = nearest_centre(raw, centres)
+    order = np.argsort(cell_of, kind="stable")
+    np.save(folder / "cells.npy", centres)
+    np.save(folder / "cell_starts.npy", np.searchsorted(cell_of[order], np.arange(num_cells + 1)))
+    for name, source in (("vectors", raw), ("occurrences", places)):
+        target = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=source.dtype, shape=source.shape)
+        for start in range(0, number, _CHUNK):
+            target[start : start + _CHUNK] = source[order[start : start + _CHUNK]]
+        target.flush()
+    for name in ("vectors.raw", "places.raw"):
+        (folder / name).unlink()
+    return num_cells
