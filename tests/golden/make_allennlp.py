@@ -45,9 +45,9 @@ def _options(
 
 # The clips of `tanh3` are low enough that both of them cut, the cell's and the projection's.
 MODELS = {
-    "relu2": (_options(layers=2, activation="relu", highways=2), 1.5, 1),
-    "tanh3": (_options(layers=3, activation="tanh", highways=1, clip=0.4), 2.5, 2),
-    "relu1": (_options(layers=1, activation="relu", highways=1, dims=(9, 5)), 1.5, 3),
+    "relu2": (_options(layers=2, activation="relu", highways=2), 1.2, 1),
+    "tanh3": (_options(layers=3, activation="tanh", highways=1, clip=0.25), 1.2, 2),
+    "relu1": (_options(layers=1, activation="relu", highways=1, dims=(9, 5)), 1.2, 3),
 }
 
 
@@ -130,7 +130,7 @@ def make_elmo_module(name: str, options: str, weights: str) -> None:
     for case, layer_norm in (("mixed", False), ("layer_norm", True)):
         module = fresh(3, do_layer_norm=layer_norm)
         set_mix(module.scalar_mix_0, [0.3, -0.7, 1.1], 0.9)
-        set_mix(module.scalar_mix_1, [-2.0, 0.0, 2.0], 1.5)
+        set_mix(module.scalar_mix_1, [-2.0, 0.0, 2.0], 0.7)
         record(f"{case}_first", module, first)
         record(f"{case}_second", module, second)  # the state of the first call carried along
 

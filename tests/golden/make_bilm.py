@@ -51,7 +51,7 @@ def _char_cnn(*, activation: str, highways: int | None = 1, max_characters: int 
 MODELS = {
     "char_noskip": {"lstm": _lstm(skip=False), "char_cnn": _char_cnn(activation="relu", highways=2)},
     "char_skip": {
-        "lstm": _lstm(skip=True, cell_clip=0.4, proj_clip=0.5),
+        "lstm": _lstm(skip=True, cell_clip=0.3, proj_clip=0.2),
         "char_cnn": _char_cnn(activation="tanh"),
     },
     "char_1layer": {
@@ -79,7 +79,7 @@ def make_model(name: str, seed: int) -> Path:
     options, folder = MODELS[name], HERE / name
     folder.mkdir(parents=True, exist_ok=True)
     num_words = write_vocabulary(folder / "vocab.txt")
-    weights = random_weights(options, seed, gain=2.0)
+    weights = random_weights(options, seed, gain=1.2)
     if "char_cnn" not in options:
         rng = np.random.default_rng(seed + 100)
         weights["embedding"] = rng.normal(0, 0.7, (num_words, options["lstm"]["projection_dim"]))
@@ -151,7 +151,7 @@ def make_mix(runner: Runner, path: Path) -> None:
         "layer_norm": weight_layers("layer_norm", runner.ops, l2_coef=0.5, do_layer_norm=True),
         "top": weight_layers("top", runner.ops, use_top_only=True),
     }
-    values = {"ELMo_W": np.array([0.3, -0.7, 1.1], np.float32), "ELMo_gamma": np.array([1.3], np.float32)}
+    values = {"ELMo_W": np.array([0.3, -0.7, 1.1], np.float32), "ELMo_gamma": np.array([0.7], np.float32)}
     arrays = {"weights": values["ELMo_W"], "gamma": values["ELMo_gamma"], "l2_coefficient": np.float32(0.5)}
     initial = {}
     for case, ops in cases.items():

@@ -185,7 +185,8 @@ def make_checkpoint(name: str, options: dict) -> None:
 
 def make_exact_training(name: str, options: dict) -> None:
     """Two checkpoints, four steps apart, with no chance between: full softmax, no dropout, no shuffling."""
-    options = options | {"dropout": 0.0, "sample_softmax": False, "n_epochs": 1, "n_train_tokens": 10}
+    certain = {"dropout": 0.0, "sample_softmax": False, "all_clip_norm_val": 1.0}  # a norm that cuts every step
+    options = options | certain | {"n_epochs": 1, "n_train_tokens": 10}
     start = run_training(options, f"{name}/start", shuffle=False)
     end = run_training(
         options | {"n_train_tokens": 40},

@@ -73,7 +73,7 @@ def randomise(model: Model) -> None:
             if name.endswith("embedding.weight"):
                 continue
             fan_in = parameter[0].numel() if parameter.dim() > 1 else 4
-            parameter.normal_(0, 1.5 / fan_in**0.5)
+            parameter.normal_(0, 1.2 / fan_in**0.5)
 
 
 def write_folder(name: str, config: dict) -> Path:
