@@ -1,0 +1,1 @@
+"""Which mentions of a text mean the same thing (OntoNotes)."""

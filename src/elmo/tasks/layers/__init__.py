@@ -1,0 +1,1 @@
+"""Parts that the task models are built from."""

@@ -1,0 +1,157 @@
+"""Spans <-> tags, and which tag may follow which.
+
+    tokens    U.N.   official  Ekeus  heads  for  Baghdad
+    IOB1      I-ORG  O         I-PER  O      O    I-LOC      B- only between two neighbours of one type
+    IOB2      B-ORG  O         B-PER  O      O    B-LOC      every span begins with B-
+    BIOUL     U-ORG  O         U-PER  O      O    U-LOC      begin, inside, last of a span; unit = a span of one token
+
+Spans are what we keep; tags are how files write them and how a model spells its decision. BIOES is BIOUL with other
+letters (E for L, S for U) and is read as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from elmo.errors import InputError
+
+Scheme = Literal["iob1", "iob2", "bioul"]
+OUTSIDE = "O"
+_BIOES_TO_BIOUL = {"E": "L", "S": "U"}
+
+
+class LabelledSpan(NamedTuple):
+    """Tokens start ... end - 1, and what they are."""
+
+    label: str
+    start: int
+    end: int
+
+
+class TagError(InputError):
+    """A tag that cannot stand where it stands; `index` is its token."""
+
+    def __init__(self, index: int, found: str, expected: str) -> None:
+        super().__init__(f"token {index + 1}: found {found}; expected {expected}.")
+        self.index, self.found, self.expected = index, found, expected
+
+
+def split_tag(tag: str, index: int = 0) -> tuple[str, str]:
+    """A tag's letter and label.
+
+    >>> split_tag("B-creative-work"), split_tag("O")
+    (('B', 'creative-work'), ('O', ''))
+    """
+    if tag == OUTSIDE:
+        return OUTSIDE, ""
+    letter, dash, label = tag.partition("-")
+    letter = _BIOES_TO_BIOUL.get(letter, letter)
+    if letter not in ("B", "I", "L", "U") or not dash or not label:
+        raise TagError(
+            index, f"the tag {tag!r}", "O, or one of B- I- L- U- (E- S-) with a type behind it, such as B-LOC"
+        )
+    return letter, label
+
+
+def guess_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
+    """The scheme that a file's tags follow."""
+    scheme: Scheme = "iob2"
+    for tags in sentences:
+        before, label_before = OUTSIDE, ""
+        for index, tag in enumerate(tags):
+            letter, label = split_tag(tag, index)
+            if letter in ("L", "U"):
+                return "bioul"
+            if letter == "I" and (before == OUTSIDE or label != label_before):
+                scheme = "iob1"
+            before, label_before = letter, label
+    return scheme
+
+
+def spans_of_tags(tags: Sequence[str], scheme: Scheme, *, strict: bool = True) -> tuple[LabelledSpan, ...]:
+    """The spans that tags write down.
+
+    `strict` refuses what the scheme does not allow; otherwise a span that lacks its beginning starts where its first
+    tag stands, and one that lacks its end ends before the next tag that cannot continue it (what conlleval does).
+    """
+    spans: list[LabelledSpan] = []
+    start, label_before, open_letter = 0, "", OUTSIDE
+    for index, tag in enumerate([*tags, OUTSIDE]):
+        letter, label = split_tag(tag, index)
+        continues = letter in ("I", "L") and open_letter in ("B", "I") and label == label_before
+        if strict and index < len(tags):
+            _check(scheme, index, tag, letter, label, open_letter, label_before, continues)
+        if strict and scheme == "bioul" and open_letter in ("B", "I") and not continues:
+            raise TagError(
+                min(index, len(tags) - 1), f"{label_before} still open", f"I-{label_before} or L-{label_before}"
+            )
+        if not continues:
+            if open_letter != OUTSIDE:
+                spans.append(LabelledSpan(label_before, start, index))
+            start = index
+        open_letter, label_before = letter, label
+    return tuple(spans)
+
+
+def tags_of_spans(spans: Iterable[LabelledSpan], num_tokens: int, scheme: Scheme) -> list[str]:
+    """The tags that write down spans, which must not overlap."""
+    tags = [OUTSIDE] * num_tokens
+    end_before, label_before = -1, ""
+    for label, start, end in sorted(spans, key=lambda span: span.start):
+        assert end_before <= start < end <= num_tokens, (
+            f"the span {label} {start}-{end} overlaps or leaves the sentence"
+        )
+        tags[start:end] = [f"I-{label}"] * (end - start)
+        touches = start == end_before and label == label_before
+        if scheme != "iob1" or touches:
+            tags[start] = f"B-{label}"
+        if scheme == "bioul":
+            tags[end - 1] = f"U-{label}" if end - start == 1 else f"L-{label}"
+        end_before, label_before = end, label
+    return tags
+
+
+def tags_of_labels(labels: Iterable[str], scheme: Scheme) -> list[str]:
+    """Every tag that a scheme has for some labels; O first."""
+    letters = {"iob1": "BI", "iob2": "BI", "bioul": "BIUL"}[scheme]
+    return [OUTSIDE, *(f"{letter}-{label}" for label in labels for letter in letters)]
+
+
+def may_start(tag: str, scheme: Scheme) -> bool:
+    """Whether a sentence may begin with this tag."""
+    return may_follow(OUTSIDE, tag, scheme)
+
+
+def may_end(tag: str, scheme: Scheme) -> bool:
+    """Whether a sentence may end with this tag."""
+    return may_follow(tag, OUTSIDE, scheme)
+
+
+def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
+    """Whether `tag` may stand after `before`."""
+    (letter_before, label_before), (letter, label) = split_tag(before), split_tag(tag)
+    same = label == label_before
+    if scheme == "bioul":
+        if letter_before in ("B", "I"):
+            return letter in ("I", "L") and same
+        return letter in ("O", "B", "U")
+    if letter in ("L", "U") or letter_before in ("L", "U"):
+        return False
+    if scheme == "iob1":
+        return letter != "B" or same
+    return letter != "I" or same
+
+
+def _check(
+    scheme: Scheme, index: int, tag: str, letter: str, label: str, open_letter: str, label_before: str, continues: bool
+) -> None:
+    if scheme == "bioul":
+        if letter in ("I", "L") and not continues:
+            raise TagError(index, f"{tag} where no {label} is open", f"B-{label}, U-{label} or O")
+    elif letter in ("L", "U"):
+        raise TagError(index, f"the tag {tag!r}", f"only B-, I- and O in the scheme {scheme}")
+    elif scheme == "iob2" and letter == "I" and not continues:
+        raise TagError(index, f"{tag} where no {label} is open", f"B-{label} (the scheme is iob2)")
+    elif scheme == "iob1" and letter == "B" and not (open_letter != OUTSIDE and label == label_before):
+        raise TagError(index, f"{tag} where no {label} ends", f"I-{label} (the scheme is iob1)")

@@ -1,0 +1,101 @@
+"""Sentences with names, from columns.
+
+    CoNLL-2003        word pos chunk TAG      spaces, -DOCSTART- between documents
+    Universal NER     index word TAG - who    tabs, comments that begin with "# "
+    WNUT-17, others   word ... TAG            tabs or spaces
+
+The tag is IOB1, IOB2 or BIOUL (BIOES); "auto" finds out which from the whole file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from elmo.tasks.layers.tag_schemes import LabelledSpan, Scheme, TagError, guess_scheme, spans_of_tags
+from elmo.tasks.reading import (
+    Row,
+    bad_line,
+    column_blocks,
+    numbered_lines,
+    require_examples,
+    require_same_width,
+    split_columns,
+)
+
+
+@dataclass(frozen=True)
+class TaggedSentence:
+    """A sentence and the names in it."""
+
+    tokens: tuple[str, ...]
+    entities: tuple[LabelledSpan, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Columns:
+    word: int
+    tag: int
+    has_comments: bool
+
+
+def read_sentences(path: Path | str, *, scheme: Scheme | Literal["auto"] = "auto") -> list[TaggedSentence]:
+    """All sentences of a file, in order."""
+    blocks = list(_blocks(path))
+    columns = _columns(path)
+    tagged = [[row.fields[columns.tag] for row in block] for block in blocks]
+    chosen: Scheme = _guess(path, blocks, tagged) if scheme == "auto" else scheme
+    sentences = [
+        TaggedSentence(
+            tuple(row.fields[columns.word] for row in block),
+            # A file whose scheme had to be guessed may hold a slip or two: a stray I- begins a span.
+            _spans(path, block, tags, chosen, strict=scheme != "auto" or chosen == "bioul"),
+        )
+        for block, tags in zip(blocks, tagged, strict=True)
+    ]
+    return require_examples(path, sentences, "sentences")
+
+
+def _blocks(path: Path | str) -> Iterator[list[Row]]:
+    columns = _columns(path)
+    for block in column_blocks(path, is_comment=lambda text: columns.has_comments and text.startswith("# ")):
+        require_same_width(path, block, at_least=2, columns="a word first, its tag last")
+        if block[0].fields[columns.word] != "-DOCSTART-":
+            yield block
+
+
+def _columns(path: Path | str) -> _Columns:
+    """Where word and tag stand, from the first line that is not a comment."""
+    for line, text in numbered_lines(path):
+        if not text.strip() or text.startswith("# "):
+            continue
+        fields = split_columns(text)
+        if len(fields) >= 3 and "\t" in text and fields[0].isdigit():
+            return _Columns(word=1, tag=2, has_comments=True)
+        if len(fields) < 2:
+            raise bad_line(path, line, f"{len(fields)} column", "at least 2 (a word first, its tag last)")
+        return _Columns(word=0, tag=-1, has_comments=False)
+    return _Columns(word=0, tag=-1, has_comments=False)
+
+
+def _guess(path: Path | str, blocks: list[list[Row]], tagged: list[list[str]]) -> Scheme:
+    guesses = set()
+    for block, tags in zip(blocks, tagged, strict=True):
+        try:
+            guesses.add(guess_scheme([tags]))
+        except TagError as error:
+            raise bad_line(path, block[error.index].line, error.found, error.expected) from error
+    if "bioul" in guesses:
+        return "bioul"
+    return "iob1" if "iob1" in guesses else "iob2"
+
+
+def _spans(
+    path: Path | str, block: list[Row], tags: list[str], scheme: Scheme, *, strict: bool
+) -> tuple[LabelledSpan, ...]:
+    try:
+        return spans_of_tags(tags, scheme, strict=strict)
+    except TagError as error:
+        raise bad_line(path, block[error.index].line, error.found, error.expected) from error

@@ -1,0 +1,105 @@
+"""What the six readers share: lines, blocks of columns, and errors that name the file and the line.
+
+for block in column_blocks(path):      # a sentence: rows up to an empty line
+    for row in block:                  # Row(line=7, fields=("tampa", "B-LOC"))
+        ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from elmo.errors import InputError
+from elmo.text.inputs import open_text
+
+T = TypeVar("T")
+
+_PTB_ESCAPES = {
+    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"',
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of columns."""
+
+    line: int
+    """Counted from 1."""
+    fields: tuple[str, ...]
+
+
+def bad_line(path: Path | str, line: int, found: str, expected: str) -> InputError:
+    """The one form of "this line cannot be read".
+
+    >>> str(bad_line("a.conll", 3, "2 columns", "4, like the lines above"))
+    'a.conll, line 3: found 2 columns; expected 4, like the lines above.'
+    """
+    return InputError(f"{path}, line {line}: found {found}; expected {expected}.")
+
+
+def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
+    """The lines of a text file, plain, .gz or .zst, without their ends, counted from 1."""
+    line = 0
+    try:
+        with open_text(Path(path)) as stream:
+            # Only "\n" ends a line: str.splitlines would also split at characters that occur inside tokens.
+            for line, text in enumerate(stream, start=1):
+                yield line, text.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise bad_line(path, line + 1, f"bytes that are not UTF-8 ({error.reason})", "UTF-8 text") from error
+
+
+def column_blocks(path: Path | str, *, is_comment: Callable[[str], bool] = lambda text: False) -> Iterator[list[Row]]:
+    """Blocks of rows between empty lines."""
+    block: list[Row] = []
+    for line, text in numbered_lines(path):
+        if is_comment(text):
+            continue
+        if text.strip():
+            block.append(Row(line, split_columns(text)))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def split_columns(text: str) -> tuple[str, ...]:
+    """A line with tabs is split at them, any other at spaces; a no-break space inside a word splits nothing.
+
+    >>> split_columns("a  b"), split_columns("a b\\tc")
+    (('a', 'b'), ('a b', 'c'))
+    """
+    return tuple(text.split("\t")) if "\t" in text else tuple(field for field in text.split(" ") if field)
+
+
+def require_same_width(path: Path | str, block: Sequence[Row], *, at_least: int, columns: str) -> int:
+    """The number of columns of a sentence's rows, which must be the same in all of them."""
+    width = len(block[0].fields)
+    if width < at_least:
+        raise bad_line(path, block[0].line, f"{width} columns", f"at least {at_least} ({columns})")
+    for row in block:
+        if len(row.fields) != width:
+            raise bad_line(
+                path, row.line, f"{len(row.fields)} columns", f"{width}, like the sentence's first line {block[0].line}"
+            )
+    return width
+
+
+def require_examples(path: Path | str, examples: list[T], what: str) -> list[T]:
+    """The examples, if there are any."""
+    if not examples:
+        raise InputError(f"{path} holds no {what}; check that it is the right file and in the right format.")
+    return examples
+
+
+def plain_token(token: str) -> str:
+    """A token of a treebank as it stands in running text, which is what a biLM has read.
+
+    >>> plain_token("-LRB-"), plain_token("``"), plain_token("1\\\\/2")
+    ('(', '"', '1/2')
+    """
+    return _PTB_ESCAPES.get(token, token).replace("\\/", "/").replace("\\*", "*")

@@ -1,0 +1,61 @@
+"""F1 over arguments by the rules of the CoNLL-2005 scorer; in percent.
+
+- The predicate itself (V) is left out.
+- C-X continues the latest X of that predicate; a C-X with no X before it is a plain X.
+- A continued argument is one argument, right only if all its pieces are.
+- R-X (a relative pronoun that stands for X) is a type of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from elmo.tasks.layers.tag_schemes import LabelledSpan
+from elmo.tasks.scores import Counts
+
+_LEFT_OUT = "V"
+_CONTINUED = "C-"
+
+Argument = tuple[str, tuple[tuple[int, int], ...]]
+"""A label and the pieces (start, end) that make up one argument."""
+
+
+@dataclass(frozen=True)
+class ArgumentScores:
+    """All arguments together, and each label by itself."""
+
+    overall: Counts
+    by_label: dict[str, Counts]
+
+
+def score_arguments(
+    gold: Sequence[Iterable[LabelledSpan]], predicted: Sequence[Iterable[LabelledSpan]]
+) -> ArgumentScores:
+    """Compare predicate by predicate."""
+    assert len(gold) == len(predicted), "one prediction for each predicate"
+    by_label: dict[str, Counts] = {}
+    for gold_spans, predicted_spans in zip(gold, predicted, strict=True):
+        right, found = set(join_pieces(gold_spans)), set(join_pieces(predicted_spans))
+        for argument in right | found:
+            counts = Counts(argument in right and argument in found, argument in found, argument in right)
+            by_label[argument[0]] = by_label.get(argument[0], Counts()) + counts
+    return ArgumentScores(sum(by_label.values(), Counts()), dict(sorted(by_label.items())))
+
+
+def join_pieces(spans: Iterable[LabelledSpan]) -> list[Argument]:
+    """Arguments with their continuations put in, the predicate left out.
+
+    >>> join_pieces([LabelledSpan("A1", 0, 2), LabelledSpan("V", 2, 3), LabelledSpan("C-A1", 3, 5)])
+    [('A1', ((0, 2), (3, 5)))]
+    """
+    arguments: list[tuple[str, list[tuple[int, int]]]] = []
+    for label, start, end in sorted(spans, key=lambda span: (span.start, span.end)):
+        base = label.removeprefix(_CONTINUED)
+        if label != base:
+            latest = next((pieces for known, pieces in reversed(arguments) if known == base), None)
+            if latest is not None:
+                latest.append((start, end))
+                continue
+        arguments.append((base, [(start, end)]))
+    return [(label, tuple(pieces)) for label, pieces in arguments if label != _LEFT_OUT]

@@ -1,0 +1,1 @@
+"""How positive a sentence is (Stanford Sentiment Treebank)."""

@@ -1,0 +1,77 @@
+"""The three coreference scores against scorch, scipy and the definitions."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+from scorch.scores import b_cubed, ceaf_e, muc
+
+from elmo.tasks.coreference.metrics import best_assignment, score_chains
+
+Chains = list[set[int]]
+
+
+@st.composite
+def clusterings(draw: st.DrawFn, smallest: int = 1) -> Chains:
+    """Chains over some of ten mentions, none in two of them."""
+    homes = draw(st.lists(st.integers(0, 4), min_size=10, max_size=10))
+    chains = [{mention for mention, home in enumerate(homes) if home == chain} for chain in range(1, 5)]
+    return [chain for chain in chains if len(chain) >= smallest]
+
+
+@given(clusterings(), clusterings(smallest=2))
+def test_the_scores_of_a_document_are_scorchs(key: Chains, response: Chains) -> None:
+    scores = score_chains([key], [response])
+    for ours, theirs in ((scores.muc, muc), (scores.b_cubed, b_cubed), (scores.ceaf, ceaf_e)):
+        recall, precision, f1 = theirs(key, response)
+        assert (ours.recall, ours.precision, ours.f1) == pytest.approx((100 * recall, 100 * precision, 100 * f1))
+
+
+@given(st.lists(st.tuples(clusterings(smallest=2), clusterings(smallest=2)), min_size=1, max_size=3))
+def test_a_corpus_is_scored_as_one_long_document(documents: list[tuple[Chains, Chains]]) -> None:
+    joined_key = [{(n, mention) for mention in chain} for n, (key, _) in enumerate(documents) for chain in key]
+    joined = [{(n, mention) for mention in chain} for n, (_, response) in enumerate(documents) for chain in response]
+    scores = score_chains([key for key, _ in documents], [response for _, response in documents])
+    for ours, theirs in ((scores.muc, muc), (scores.b_cubed, b_cubed), (scores.ceaf, ceaf_e)):
+        assert ours.f1 == pytest.approx(100 * theirs(joined_key, joined)[2])
+
+
+@given(clusterings(), clusterings())
+def test_predicted_singletons_change_nothing(key: Chains, response: Chains) -> None:
+    without = [chain for chain in response if len(chain) > 1]
+    assert score_chains([key], [response]) == score_chains([key], [without])
+
+
+def test_the_example_of_the_definitions() -> None:
+    """Key {a b c} {d e f g}, response {a b} {c d} {f g h i}: Pradhan et al. 2014, the reference scorer's paper."""
+    scores = score_chains([["abc", "defg"]], [["ab", "cd", "fghi"]])
+    assert (scores.muc.recall, scores.muc.precision) == pytest.approx((40, 40))
+    # abc: 2*2/3 + 1/3, defg: 1/4 + 2*2/4; ab: 2, cd: 1/2 + 1/2, fghi: 2*2/4
+    assert scores.b_cubed.recall == pytest.approx(100 * (4 / 3 + 1 / 3 + 1 / 4 + 1) / 7)
+    assert scores.b_cubed.precision == pytest.approx(100 * (2 + 1 / 2 + 1 / 2 + 1) / 8)
+    # abc with ab: 4/5; defg with fghi: 4/8
+    assert scores.ceaf.recall == pytest.approx(100 * (0.8 + 0.5) / 2)
+    assert scores.ceaf.precision == pytest.approx(100 * (0.8 + 0.5) / 3)
+    assert scores.average == pytest.approx((scores.muc.f1 + scores.b_cubed.f1 + scores.ceaf.f1) / 3)
+
+
+def test_perfect_and_empty() -> None:
+    key = [[{1, 2}, {3, 4, 5}]]
+    assert score_chains(key, key).average == pytest.approx(100)
+    assert score_chains(key, [[]]).average == 0
+    assert score_chains([[]], [[]]).average == 0
+    assert score_chains(key, key).mentions.f1 == 100
+
+
+@given(st.integers(0, 8), st.integers(0, 8), st.integers(0, 10_000))
+def test_the_assignment_is_scipys(rows: int, columns: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    scores = generator.random((rows, columns)) * (generator.random((rows, columns)) < 0.6)
+    expected = scores[linear_sum_assignment(scores, maximize=True)].sum()
+    assert best_assignment(scores) == pytest.approx(expected)
+
+
+def test_a_large_assignment_is_quick_and_right() -> None:
+    scores = np.random.default_rng(0).random((150, 200))
+    assert best_assignment(scores) == pytest.approx(scores[linear_sum_assignment(scores, maximize=True)].sum())
