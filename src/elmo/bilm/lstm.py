@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from elmo.bilm.config import LstmConfig
@@ -87,7 +87,11 @@ class LstmStack(nn.Module):
         state: StackState | None = None,
         dropout: float = 0.0,
     ) -> StackOutput:
+        from elmo.bilm.kernels import inference  # here because the kernels are written in terms of this file
+
         state = state or self.zero_state(len(tokens))
+        if dropout == 0 and inference.fits([tokens, state.hidden, state.cell, *self.parameters()]):
+            return inference.run_stack(self, tokens, lengths, state=state)
         outputs, hiddens, cells = [], [], []
         layer_input = tokens
         for index, layer in enumerate(self.typed_layers):
@@ -108,6 +112,10 @@ class LstmStack(nn.Module):
     def _run_layer(
         self, layer: LstmLayer, inputs: Tensor, lengths: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        from elmo.bilm.kernels import training
+
+        if training.fits(layer, inputs, hidden, cell):
+            return training.run_layer(layer, inputs, lengths, hidden=hidden, cell=cell, config=self.config)
         input_gates = inputs @ layer.input_weight.T + layer.bias
         outputs = []
         for step in range(inputs.shape[1]):
@@ -134,8 +142,8 @@ class LstmStack(nn.Module):
 
 
 def reverse_within_lengths(
-    tokens: Float[Tensor, "batch tokens *rest"], lengths: Int[Tensor, " batch"]
-) -> Float[Tensor, "batch tokens *rest"]:
+    tokens: Shaped[Tensor, "batch tokens *rest"], lengths: Int[Tensor, " batch"]
+) -> Shaped[Tensor, "batch tokens *rest"]:
     """Turn each sentence round and leave the padding behind it where it is.
 
     >>> reverse_within_lengths(torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([3, 2]))

@@ -92,6 +92,46 @@ class Product(ctypes.Structure):
     )
 
 
+class Packing(ctypes.Structure):
+    """`elmo_packing` of kernels.h."""
+
+    _fields_ = (
+        ("matrix", _pointer),
+        ("second", _pointer),
+        ("stride", _int),
+        ("second_stride", _int),
+        ("split", _int),
+        ("transposed", _int),
+        ("columns", _pointer),
+        ("inner_order", _pointer),
+        ("inner", _int),
+        ("num_panels", _int),
+        ("packed", _pointer),
+    )
+
+
+class Training(ctypes.Structure):
+    """`elmo_training` of kernels.h."""
+
+    _fields_ = (
+        ("layer", Layer),
+        ("cell_weight", _pointer),
+        ("back_weight", _pointer),
+        ("batch", _int),
+        ("steps", _int),
+        ("lengths", _pointer),
+        ("x", _pointer),
+        ("x_row", _int),
+        ("x_step", _int),
+        *((name, _pointer) for name in ("hidden_in", "cell_in", "out", "hidden_out", "cell_out")),
+        *((name, _pointer) for name in ("gates", "cells", "raw")),
+        *((name, _pointer) for name in ("d_out", "d_hidden_out", "d_cell_out")),
+        *((name, _pointer) for name in ("d_x", "d_hidden_in", "d_cell_in")),
+        *((name, _pointer) for name in ("d_input_weight", "d_recurrent_weight", "d_bias", "d_projection_weight")),
+        *((name, _pointer) for name in ("d_gates", "outputs", "d_projected", "turned")),
+    )
+
+
 @dataclass(frozen=True)
 class KernelInfo:
     """Which kernel runs on this machine's CPU."""
@@ -123,10 +163,15 @@ def _load() -> ctypes.CDLL | str:
     library.elmo_map.argtypes = (_int,)
     library.elmo_map.restype = _pointer
     library.elmo_unmap.argtypes = (_pointer, _int)
-    library.elmo_pack.argtypes = (_pointer, _int, _int, _pointer, _int, _int, _pointer, _int)
+    library.elmo_scratch_take.argtypes = (_int,)
+    library.elmo_scratch_take.restype = _pointer
+    library.elmo_scratch_give.argtypes = (_pointer,)
+    library.elmo_pack.argtypes = (ctypes.POINTER(Packing), _int)
     library.elmo_activate.argtypes = (_pointer, _pointer, _int, _int)
     library.elmo_multiply.argtypes = (ctypes.POINTER(Product), _int, _int)
     library.elmo_forward.argtypes = (ctypes.POINTER(Direction), _int, _int)
+    library.elmo_train_forward.argtypes = (ctypes.POINTER(Training), _int)
+    library.elmo_train_backward.argtypes = (ctypes.POINTER(Training), _int)
     return library
 
 
@@ -189,9 +234,18 @@ class Block:
 
     def __init__(self, num_floats: int) -> None:
         num_bytes = max(4 * num_floats, 1)
-        address = library().elmo_map(num_bytes)
-        if not address:
+        self.address: int = library().elmo_map(num_bytes)
+        if not self.address:
             raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB of packed weights.")
-        self.address: int = address
-        self.num_bytes = num_bytes
-        weakref.finalize(self, library().elmo_unmap, address, num_bytes)
+        weakref.finalize(self, library().elmo_unmap, self.address, num_bytes)
+
+
+class Scratch:
+    """Memory for the time of an update, kept by the library for the next one."""
+
+    def __init__(self, num_floats: int) -> None:
+        num_bytes = max(4 * num_floats, 1)
+        self.address: int = library().elmo_scratch_take(num_bytes)
+        if not self.address:
+            raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB; use a smaller batch or fewer steps.")
+        weakref.finalize(self, library().elmo_scratch_give, self.address)

@@ -26,27 +26,17 @@ int elmo_choose(const char *name)
 const char *elmo_name(void) { return chosen->name; }
 int64_t elmo_vector_length(void) { return chosen->vector_length; }
 
-typedef struct {
-    const float *matrix;
-    int64_t stride, transposed;
-    const int64_t *order;
-    int64_t inner, num_panels;
-    float *packed;
-} pack_job;
+enum { PACK_PARTS = 8 };
 
 static void pack_part(void *context, int64_t part)
 {
-    const pack_job *j = context;
-    int64_t first = part * j->num_panels / 2, last = (part + 1) * j->num_panels / 2, width = 4 * chosen->vector_length;
-    chosen->pack(j->matrix, j->stride, j->transposed, j->order + first * width, j->inner, last - first,
-                 j->packed + first * width * j->inner);
+    const elmo_packing *p = context;
+    chosen->pack(p, part * p->num_panels / PACK_PARTS, (part + 1) * p->num_panels / PACK_PARTS);
 }
 
-void elmo_pack(const float *matrix, int64_t stride, int64_t transposed, const int64_t *order, int64_t inner,
-               int64_t num_panels, float *packed, int64_t num_threads)
+void elmo_pack(elmo_packing *packing, int64_t num_threads)
 {
-    pack_job job = {matrix, stride, transposed, order, inner, num_panels, packed};
-    elmo_parallel(pack_part, &job, 2, num_threads);
+    elmo_parallel(pack_part, packing, PACK_PARTS, num_threads);
 }
 
 void elmo_activate(const float *in, float *out, int64_t length, int64_t activation)
@@ -122,4 +112,58 @@ int elmo_forward(elmo_direction *directions, int64_t count, int64_t num_threads)
         if (made[i]) directions[i].products = 0;
     }
     return failed ? -1 : 0;
+}
+
+typedef struct {
+    const elmo_training *training;
+    int64_t parts, failed;
+} training_job;
+
+static void train_forward_part(void *context, int64_t part)
+{
+    training_job *j = context;
+    if (chosen->train_forward(j->training, part, j->parts)) j->failed = 1;
+}
+
+static void train_backward_part(void *context, int64_t part)
+{
+    training_job *j = context;
+    if (chosen->train_backward(j->training, part, j->parts)) j->failed = 1;
+}
+
+static void train_turn_part(void *context, int64_t part)
+{
+    const training_job *j = context;
+    chosen->train_turn(j->training, part, j->parts);
+}
+
+static void train_weights_part(void *context, int64_t part)
+{
+    training_job *j = context;
+    if (chosen->train_weights(j->training, part, j->parts)) j->failed = 1;
+}
+
+/* A thread with fewer rows than this reads the weights for too little work. */
+static int64_t row_parts(const elmo_training *t, int64_t num_threads)
+{
+    enum { ROWS_PER_PART = 8 };
+    int64_t most = t->batch / ROWS_PER_PART;
+    return most < 1 ? 1 : most < num_threads ? most : num_threads;
+}
+
+int elmo_train_forward(const elmo_training *training, int64_t num_threads)
+{
+    training_job job = {training, row_parts(training, num_threads), 0};
+    elmo_parallel(train_forward_part, &job, job.parts, num_threads);
+    return job.failed ? -1 : 0;
+}
+
+int elmo_train_backward(const elmo_training *training, int64_t num_threads)
+{
+    training_job job = {training, row_parts(training, num_threads), 0};
+    elmo_parallel(train_backward_part, &job, job.parts, num_threads);
+    job.parts = num_threads;
+    elmo_parallel(train_turn_part, &job, job.parts, num_threads);
+    elmo_parallel(train_weights_part, &job, job.parts, num_threads);
+    return job.failed ? -1 : 0;
 }

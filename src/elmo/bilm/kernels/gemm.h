@@ -13,30 +13,45 @@
 INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-INLINE void tile_terms(const int rows, const float *const *a, int64_t offset, int64_t terms, const float *b,
-                       const char *ahead, int64_t ahead_step, float *sums, int first)
+/* Rows of a left-hand matrix: the k-th term of a row stands at (k / block) * jump + k % block.  Only products with
+   gradients of gates, which lie in panels, need blocks; for a plain row the block never ends. */
+typedef struct {
+    const float *const *rows;
+    int64_t block, jump;
+} left_rows;
+
+#define PLAIN INT64_MAX
+
+INLINE void tile_terms(const int rows, const float *const *a, int64_t block, int64_t jump, int64_t from,
+                       int64_t terms, const float *b, const char *ahead, int64_t ahead_step, float *sums, int first)
 {
     vf acc[MR][4];
     const float *row[MR];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
-        row[r] = a[r] + offset;
+        row[r] = a[r] + (from / block) * jump + from % block;
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++) acc[r][j] = (vf){0};
     }
-    for (int64_t k = 0; k < terms; k++) {
-        vf b0 = load(b), b1 = load(b + VL), b2 = load(b + 2 * VL), b3 = load(b + 3 * VL);
-        __builtin_prefetch(ahead);
-        ahead += ahead_step;
+    while (terms > 0) {
+        int64_t length = min64(block, terms);
+        for (int64_t k = 0; k < length; k++) {
+            vf b0 = load(b), b1 = load(b + VL), b2 = load(b + 2 * VL), b3 = load(b + 3 * VL);
+            __builtin_prefetch(ahead);
+            ahead += ahead_step;
 #pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) {
-            vf x = splat(row[r][k]);
-            acc[r][0] += x * b0;
-            acc[r][1] += x * b1;
-            acc[r][2] += x * b2;
-            acc[r][3] += x * b3;
+            for (int r = 0; r < rows; r++) {
+                vf x = splat(row[r][k]);
+                acc[r][0] += x * b0;
+                acc[r][1] += x * b1;
+                acc[r][2] += x * b2;
+                acc[r][3] += x * b3;
+            }
+            b += NR;
         }
-        b += NR;
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) row[r] += jump;
+        terms -= length;
     }
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
@@ -47,29 +62,29 @@ INLINE void tile_terms(const int rows, const float *const *a, int64_t offset, in
         }
 }
 
-/* One chain: sums (+)= rows of A from `offset` on, times `terms` rows of a panel. */
-static void tile_chain(int64_t rows, const float *const *a, int64_t offset, int64_t terms, const float *b,
-                       const char *ahead, int64_t ahead_step, float *sums, int first)
+/* One chain: sums (+)= `terms` terms from term `from` on, which must begin a block. */
+static void tile_chain(int64_t rows, const float *const *a, int64_t block, int64_t jump, int64_t from, int64_t terms,
+                       const float *b, const char *ahead, int64_t ahead_step, float *sums, int first)
 {
+#define TILE(n) tile_terms(n, a, block, jump, from, terms, b, ahead, ahead_step, sums, first)
     switch (rows) {
-    case 1: tile_terms(1, a, offset, terms, b, ahead, ahead_step, sums, first); break;
-#if MR >= 2
-    case 2: tile_terms(2, a, offset, terms, b, ahead, ahead_step, sums, first); break;
-#endif
+    case 1: TILE(1); break;
+    case 2: TILE(2); break;
 #if MR >= 3
-    case 3: tile_terms(3, a, offset, terms, b, ahead, ahead_step, sums, first); break;
+    case 3: TILE(3); break;
 #endif
 #if MR >= 6
-    case 4: tile_terms(4, a, offset, terms, b, ahead, ahead_step, sums, first); break;
-    case 5: tile_terms(5, a, offset, terms, b, ahead, ahead_step, sums, first); break;
-    case 6: tile_terms(6, a, offset, terms, b, ahead, ahead_step, sums, first); break;
+    case 4: TILE(4); break;
+    case 5: TILE(5); break;
+    case 6: TILE(6); break;
 #endif
     }
+#undef TILE
 }
 
-/* The tile number `tile` of `tiles` of a panel, over terms `from` .. `to`.  While many tiles share a panel, each also
+/* The tile number `tile` of `tiles` of a panel, rows from `start` on, over terms `from` .. `to`.  While many tiles share a panel, each also
    fetches its part of `next`, the panel that comes after; a lone tile fetches some way ahead in its own. */
-static void tile_sum(int64_t rows, const float *const *a, int64_t from, int64_t to, const float *panel,
+static void tile_sum(int64_t rows, left_rows a, int64_t start, int64_t from, int64_t to, const float *panel,
                      int64_t tile, int64_t tiles, const float *next, float *sums, int first)
 {
     const int64_t lines_per_term = NR * (int64_t)sizeof(float) / LINE;
@@ -84,7 +99,8 @@ static void tile_sum(int64_t rows, const float *const *a, int64_t from, int64_t 
     }
     for (int64_t k = from; k < to; k += CHAIN) {
         int64_t terms = min64(CHAIN, to - k);
-        tile_chain(rows, a, k, terms, panel + k * NR, ahead + done * step, step, sums, first);
+        tile_chain(rows, a.rows + start, a.block, a.jump, k, terms, panel + k * NR, ahead + done * step, step, sums,
+                   first);
         done += terms;
         first = 0;
     }
@@ -116,7 +132,7 @@ static void finish_columns(float *sums, int64_t width, const float *bias, int64_
 }
 
 /* out[i] = activation(a[i] B + bias) for the panels first_panel .. last_panel - 1 of B. */
-static void multiply(int64_t num_rows, const float *const *a, int64_t inner, const float *packed,
+static void multiply(int64_t num_rows, left_rows a, int64_t inner, const float *packed,
                      int64_t num_columns, int64_t first_panel, int64_t last_panel, const float *bias,
                      int64_t activation, float *const *out)
 {
@@ -132,7 +148,7 @@ static void multiply(int64_t num_rows, const float *const *a, int64_t inner, con
             int64_t column = p * NR, width = min64(NR, num_columns - column);
             for (int64_t tile = 0; tile < tiles; tile++) {
                 int64_t start = tile * num_rows / tiles, stop = (tile + 1) * num_rows / tiles;
-                tile_sum(stop - start, a + start, from, to, panel, tile, tiles, next, sums, 1);
+                tile_sum(stop - start, a, start, from, to, panel, tile, tiles, next, sums, 1);
                 for (int64_t i = start; i < stop; i++) {
                     float *sum = sums + (i - start) * NR, *target = out[i] + column;
                     if (from > 0)
@@ -145,21 +161,37 @@ static void multiply(int64_t num_rows, const float *const *a, int64_t inner, con
     }
 }
 
-static void pack(const float *matrix, int64_t stride, int64_t transposed, const int64_t *order, int64_t inner,
-                 int64_t num_panels, float *packed)
+static void pack_transposed(const elmo_packing *m, const int64_t *columns, float *packed)
 {
-    for (int64_t p = 0; p < num_panels; p++, order += NR, packed += inner * NR) {
-        if (transposed) {
-            for (int64_t k = 0; k < inner; k++)
-                for (int j = 0; j < NR; j++) packed[k * NR + j] = order[j] < 0 ? 0.0f : matrix[k * stride + order[j]];
+    for (int64_t k = 0; k < m->inner; k++, packed += NR) {
+        int64_t row = m->inner_order ? m->inner_order[k] : k;
+        const float *from = m->matrix + row * m->stride, *second = m->second + row * m->second_stride - m->split;
+        if (row < 0) memset(packed, 0, NR * sizeof(float));
+        else if (columns[NR - 1] == columns[0] + NR - 1 && columns[NR - 1] < m->split)
+            memcpy(packed, from + columns[0], NR * sizeof(float));
+        else
+            for (int j = 0; j < NR; j++)
+                packed[j] = columns[j] < 0 ? 0.0f : columns[j] < m->split ? from[columns[j]] : second[columns[j]];
+    }
+}
+
+static void pack(const elmo_packing *m, int64_t first_panel, int64_t last_panel)
+{
+    for (int64_t p = first_panel; p < last_panel; p++) {
+        const int64_t *columns = m->columns + p * NR;
+        float *packed = m->packed + p * m->inner * NR;
+        if (m->transposed) {
+            pack_transposed(m, columns, packed);
             continue;
         }
-        for (int64_t k0 = 0; k0 < inner; k0 += LINE) { /* short stretches: the panel's lines stay in cache */
-            int64_t k1 = min64(k0 + LINE, inner);
+        for (int64_t k0 = 0; k0 < m->inner; k0 += LINE) { /* short stretches: the panel's lines stay in cache */
+            int64_t k1 = min64(k0 + LINE, m->inner);
             for (int j = 0; j < NR; j++) {
-                const float *row = matrix + (order[j] < 0 ? 0 : order[j]) * stride;
-                float keep = order[j] < 0 ? 0.0f : 1.0f;
-                for (int64_t k = k0; k < k1; k++) packed[k * NR + j] = keep != 0.0f ? row[k] : 0.0f;
+                const float *row = m->matrix + columns[j] * m->stride;
+                if (columns[j] < 0)
+                    for (int64_t k = k0; k < k1; k++) packed[k * NR + j] = 0.0f;
+                else
+                    for (int64_t k = k0; k < k1; k++) packed[k * NR + j] = row[k];
             }
         }
     }
@@ -183,6 +215,6 @@ static void product(const elmo_product *p, int64_t part, int64_t num_parts)
             a[i] = p->left + (row + i) * p->left_stride;
             out[i] = p->out + (row + i) * p->out_stride;
         }
-        multiply(rows, a, p->inner, p->right, p->num_columns, first_panel, last_panel, p->bias, p->activation, out);
+        multiply(rows, (left_rows){a, PLAIN, 0}, p->inner, p->right, p->num_columns, first_panel, last_panel, p->bias, p->activation, out);
     }
 }

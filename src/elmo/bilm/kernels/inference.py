@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from elmo.bilm.kernels import binding
-from elmo.bilm.kernels.packing import packed_stack, padded_cells
-from elmo.bilm.lstm import LstmStack, StackState
+from elmo.bilm.kernels.packing import PackedStack, padded_cells
+from elmo.bilm.lstm import LstmStack, StackOutput, StackState
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def fill_first_products(stacks: Sequence[LstmStack], words: Float[Tensor, "words
     words = words.detach().contiguous()
     products = []
     for index, stack in enumerate(stacks):
-        first = packed_stack(stack).layers[0]
+        first = PackedStack(stack).layers[0]
         products.append(
             binding.Product(
                 num_rows=len(words),
@@ -99,7 +99,7 @@ def run_stacks(
     directions = []
     keep: list[object] = []  # what the directions point to must outlive the call
     for index, stack in enumerate(stacks):
-        packed = packed_stack(stack)
+        packed = PackedStack(stack)
         keep.append(packed)
         direction = binding.Direction(
             layers=packed.array,
@@ -135,6 +135,22 @@ def run_stacks(
     if batch and binding.library().elmo_forward(array, len(directions), binding.num_threads()) != 0:
         raise MemoryError("No memory for the LSTM's working buffers; use a smaller batch.")
     return StacksOutput(layers, hidden, cell)
+
+
+def run_stack(
+    stack: LstmStack, tokens: Float[Tensor, "batch tokens dim"], lengths: Int[Tensor, " batch"], *, state: StackState
+) -> StackOutput:
+    """Run one stack from left to right over tokens that are not named by word."""
+    batch, steps, dim = tokens.shape
+    output = run_stacks(
+        (stack,),
+        tokens.reshape(batch * steps, dim),
+        positions=torch.arange(batch * steps).view(batch, steps),
+        lengths=lengths,
+        states=(state,),
+        reverse=(False,),
+    )
+    return StackOutput(output.layers, StackState(output.hidden[0], output.cell[0]))
 
 
 def _give_products(direction: binding.Direction, products: FirstProducts, index: int) -> Tensor:

@@ -55,17 +55,56 @@ typedef struct {
     int64_t activation;
 } elmo_product;
 
+/* How a matrix is packed.  Column j of the result is row columns[j] of `matrix` (-1: zeros); `transposed`: it is that
+   column, and row k of the result is row inner_order[k], again -1 for zeros.  Transposed columns from `split` on come
+   from `second`, counted anew. */
+typedef struct {
+    const float *matrix, *second;
+    int64_t stride, second_stride, split;
+    int64_t transposed;
+    const int64_t *columns, *inner_order; /* inner_order NULL: as they are */
+    int64_t inner, num_panels;
+    float *packed;
+} elmo_packing;
+
+/* One layer over full windows or ragged rows, for training.  Row n of what is kept is step * batch + row of the batch.
+   "In panels" means [columns / NR][steps * batch][NR], the packed layout of a matrix with steps * batch rows. */
+typedef struct {
+    elmo_layer layer;
+    const float *cell_weight; /* projection_weight the other way: packed [hidden_dim, num_cells]; NULL without one */
+    const float *back_weight; /* packed [gate_width, hidden_dim + input_dim]: recurrent and input weights side by side */
+    int64_t batch, steps;
+    const int64_t *lengths;                          /* [batch] */
+    const float *x;                                  /* input rows at x + row * x_row + step * x_step */
+    int64_t x_row, x_step;
+    const float *hidden_in, *cell_in;                /* [batch, ...] */
+    float *out;                                      /* [batch, steps, hidden_dim], zeros past a row's end */
+    float *hidden_out, *cell_out;                    /* [batch, ...] */
+    float *gates;                                    /* in panels: i, f, g, o after their activation */
+    float *cells;                                    /* [steps * batch, padded cells], before the clip */
+    float *raw;                                      /* [steps * batch, hidden_dim], before the clip */
+    const float *d_out, *d_hidden_out, *d_cell_out;  /* gradients of the results, contiguous */
+    float *d_x;                                      /* [batch, steps, input_dim] */
+    float *d_hidden_in, *d_cell_in;                  /* [batch, ...] */
+    float *d_input_weight, *d_recurrent_weight, *d_bias, *d_projection_weight; /* as torch stores the weights */
+    float *d_gates;                                  /* in panels */
+    float *outputs;                                  /* in panels: m, made again */
+    float *d_projected;                              /* [steps * batch, hidden_dim]: of h before the clip */
+    float *turned;                                   /* [input_dim + 2 hidden_dim + 1, spaced steps * batch] */
+} elmo_training;
+
 enum { ELMO_IDENTITY = 0, ELMO_RELU = 1, ELMO_TANH = 2, ELMO_SIGMOID = 3 };
 
 typedef struct {
     const char *name;
     int64_t vector_length;
-    /* `order` [num_columns padded to a panel] says which row of `matrix` each packed column is (-1: zeros);
-       `transposed`: of which column. */
-    void (*pack)(const float *matrix, int64_t stride, int64_t transposed, const int64_t *order, int64_t inner,
-                 int64_t num_panels, float *packed);
+    void (*pack)(const elmo_packing *packing, int64_t first_panel, int64_t last_panel);
     void (*product)(const elmo_product *product, int64_t part, int64_t num_parts);
     int (*forward)(const elmo_direction *direction);
+    int (*train_forward)(const elmo_training *training, int64_t part, int64_t num_parts);
+    int (*train_backward)(const elmo_training *training, int64_t part, int64_t num_parts);
+    void (*train_turn)(const elmo_training *training, int64_t part, int64_t num_parts);
+    int (*train_weights)(const elmo_training *training, int64_t part, int64_t num_parts);
     void (*activate)(const float *in, float *out, int64_t length, int64_t activation);
 } elmo_variant;
 

@@ -45,6 +45,7 @@ static void lstm_step(const elmo_layer *w, const step_rows *s)
 {
     int64_t panels = cell_panels(w), tiles = ceil_div(s->num_rows, MR);
     float sums[MR * NR] __attribute__((aligned(64)));
+    left_rows x = {s->x, PLAIN, 0}, hidden = {s->hidden, PLAIN, 0};
     memset(sums, 0, sizeof sums);
     for (int64_t p = 0; p < panels; p++) {
         const float *wx = w->input_weight + p * w->input_dim * NR;
@@ -58,9 +59,9 @@ static void lstm_step(const elmo_layer *w, const step_rows *s)
                 if (s->previous) __builtin_prefetch(s->previous[r] + p * VL);
             }
             if (s->x)
-                tile_sum(stop - start, s->x + start, 0, w->input_dim, wx, tile, tiles, next_x, sums, 1);
+                tile_sum(stop - start, x, start, 0, w->input_dim, wx, tile, tiles, next_x, sums, 1);
             if (s->hidden)
-                tile_sum(stop - start, s->hidden + start, 0, w->hidden_dim, wh, tile, tiles, next_h, sums, !s->x);
+                tile_sum(stop - start, hidden, start, 0, w->hidden_dim, wh, tile, tiles, next_h, sums, !s->x);
             for (int64_t r = start; r < stop; r++)
                 cell_update(sums + (r - start) * NR, s->inputs[r] + p * NR,
                             s->previous ? s->previous[r] + p * VL : 0, w->cell_clip, s->cell[r] + p * VL,
@@ -140,7 +141,7 @@ static void block_inputs(const elmo_layer *w, workspace *s, const float *below, 
         s->x[n - first] = below + n * s->hidden_stride;
         s->gates[n - first] = s->inputs + (n - first) * gate_width(w);
     }
-    multiply(last - first, s->x, w->input_dim, w->input_weight, gate_width(w), 0, cell_panels(w), w->bias,
+    multiply(last - first, (left_rows){s->x, PLAIN, 0}, w->input_dim, w->input_weight, gate_width(w), 0, cell_panels(w), w->bias,
              ELMO_IDENTITY, (float *const *)s->gates);
 }
 
@@ -225,8 +226,9 @@ static void run_layer(const elmo_direction *d, int64_t l, workspace *s, const fl
         step.x = wide ? s->x : 0;
         lstm_step(w, &step);
         if (w->projection_weight)
-            multiply(rows, (const float *const *)s->emitted, w->num_cells, w->projection_weight, w->hidden_dim, 0,
-                     ceil_div(w->hidden_dim, NR), 0, ELMO_IDENTITY, s->projected);
+            multiply(rows, (left_rows){(const float *const *)s->emitted, PLAIN, 0}, w->num_cells,
+                     w->projection_weight, w->hidden_dim, 0, ceil_div(w->hidden_dim, NR), 0, ELMO_IDENTITY,
+                     s->projected);
         for (int64_t i = 0; i < rows; i++)
             add_and_clip(w->hidden_dim, s->projected[i], w->projection_weight ? w->projection_clip : INFINITY,
                          w->skip ? below + (first + i) * s->hidden_stride : 0,

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from elmo.bilm.config import LstmConfig
 from elmo.bilm.kernels import binding
@@ -50,24 +50,45 @@ def _plain_order(num_columns: int, panel: int) -> Tensor:
 class PackedMatrix:
     """The right-hand side of a product: `inner` rows, columns in panels of four vectors."""
 
-    def __init__(self, weight: Tensor, *, order: Tensor | None = None, transposed: bool = False) -> None:
-        """Pack W^T, as in x W^T; `transposed` packs W itself, as in x W. `order` names the row (or, transposed, the
-        column) of `weight` that each packed column takes."""
+    def __init__(self, weight: Tensor, *, columns: Tensor | None = None) -> None:
+        """Pack W^T, as in x W^T; `columns` names the row of `weight` that each column takes, -1 for zeros."""
         weight = weight.detach().to(torch.float32).contiguous()
-        panel = 4 * binding.vector_length()
-        self.inner, self.num_columns = weight.shape[:: 1 if transposed else -1]
-        order = _plain_order(self.num_columns, panel) if order is None else order
-        self.block = binding.Block(self.inner * len(order))
-        binding.library().elmo_pack(
-            weight.data_ptr(),
-            weight.stride(0),
-            int(transposed),
-            order.data_ptr(),
-            self.inner,
-            len(order) // panel,
-            self.block.address,
-            binding.num_threads(),
+        num_columns, self.inner = weight.shape
+        columns = _plain_order(num_columns, 4 * binding.vector_length()) if columns is None else columns
+        self._pack(columns, matrix=weight.data_ptr(), stride=self.inner)
+
+    @classmethod
+    def transposed(
+        cls, weight: Tensor, beside: Tensor | None = None, *, inner_order: Tensor | None = None
+    ) -> PackedMatrix:
+        """Pack [W, `beside`], as in x W; row k is row `inner_order[k]` of them, -1 for zeros."""
+        weight = weight.detach().to(torch.float32).contiguous()
+        other = weight[:, :0] if beside is None else beside.detach().to(torch.float32).contiguous()
+        self = cls.__new__(cls)
+        self.inner = len(weight) if inner_order is None else len(inner_order)
+        columns = _plain_order(weight.shape[1] + other.shape[1], 4 * binding.vector_length())
+        self._pack(
+            columns,
+            matrix=weight.data_ptr(),
+            stride=weight.shape[1],
+            second=other.data_ptr(),
+            second_stride=other.shape[1],
+            split=weight.shape[1],
+            transposed=1,
+            inner_order=None if inner_order is None else inner_order.data_ptr(),
         )
+        return self
+
+    def _pack(self, columns: Tensor, **fields: int | None) -> None:
+        self.block = binding.Block(self.inner * len(columns))
+        packing = binding.Packing(
+            columns=columns.data_ptr(),
+            inner=self.inner,
+            num_panels=len(columns) // (4 * binding.vector_length()),
+            packed=self.block.address,
+            **fields,
+        )
+        binding.library().elmo_pack(packing, binding.num_threads())
 
     @property
     def address(self) -> int:
@@ -77,10 +98,10 @@ class PackedMatrix:
 class PackedLayer:
     """One LSTM layer of one direction."""
 
-    def __init__(self, layer: LstmLayer, config: LstmConfig, *, skip: bool) -> None:
+    def __init__(self, layer: LstmLayer, config: LstmConfig) -> None:
         order = gate_order(config.cell_dim)
-        self.input_weight = PackedMatrix(layer.input_weight, order=order)
-        self.recurrent_weight = PackedMatrix(layer.recurrent_weight, order=order)
+        self.input_weight = PackedMatrix(layer.input_weight, columns=order)
+        self.recurrent_weight = PackedMatrix(layer.recurrent_weight, columns=order)
         projection = layer.projection_weight
         self.projection_weight = None if projection is None else PackedMatrix(projection)
         bias = layer.bias.detach().float().clone()
@@ -96,7 +117,6 @@ class PackedLayer:
             bias=self.bias.data_ptr(),
             cell_clip=math.inf if config.cell_clip is None else config.cell_clip,
             projection_clip=math.inf if config.projection_clip is None else config.projection_clip,
-            skip=int(skip),
         )
 
 
@@ -105,30 +125,30 @@ class PackedStack:
 
     def __init__(self, stack: LstmStack) -> None:
         config = stack.config
-        self.layers = [
-            PackedLayer(layer, config, skip=config.skip_connections and index > 0)
-            for index, layer in enumerate(cast(Iterable[LstmLayer], stack.layers))
-        ]
-        self.structs = (binding.Layer * len(self.layers))(*(layer.struct for layer in self.layers))
-        self.array = ctypes.cast(self.structs, ctypes.POINTER(binding.Layer))
+        layers = cast(Iterable[LstmLayer], stack.layers)
+        self.layers = [packed_layer(layer, config) for layer in layers]
+        structs = (binding.Layer * len(self.layers))(*(layer.struct for layer in self.layers))
+        for struct in structs[1:]:
+            struct.skip = int(config.skip_connections)
+        self.array = ctypes.cast(structs, ctypes.POINTER(binding.Layer))
 
 
-def weight_versions(parameters: Iterable[Tensor]) -> tuple[object, ...]:
+def _versions(parameters: Iterable[Tensor]) -> tuple[object, ...]:
     """Changes whenever a parameter is replaced or changed in place (though not behind autograd's back, by `.data`)."""
     return tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in parameters)
 
 
-_packed: weakref.WeakKeyDictionary[nn.Module, tuple[object, PackedStack]] = weakref.WeakKeyDictionary()
+_packed: weakref.WeakKeyDictionary[LstmLayer, tuple[object, PackedLayer]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def packed_stack(stack: LstmStack) -> PackedStack:
-    """The stack's packed form, made at the first call and after every change of its weights."""
-    key = (binding.kernel_info().name, weight_versions(stack.parameters()))
+def packed_layer(layer: LstmLayer, config: LstmConfig) -> PackedLayer:
+    """The layer's packed form, made at the first call and after every change of its weights."""
+    key = (binding.kernel_info().name, config, _versions(layer.parameters()))
     with _lock:
-        found = _packed.get(stack)
+        found = _packed.get(layer)
         if found is None or found[0] != key:
-            _packed.pop(stack, None)  # lets go of the old copy before the new one is made
-            found = (key, PackedStack(stack))
-            _packed[stack] = found
+            _packed.pop(layer, None)  # lets go of the old copy before the new one is made
+            found = (key, PackedLayer(layer, config))
+            _packed[layer] = found
         return found[1]

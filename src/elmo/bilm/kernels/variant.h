@@ -4,6 +4,7 @@
 #include "gemm.h"
 #include "prefix_tree.h"
 #include "lstm_forward.h"
+#include "lstm_training.h"
 
 static void activate(const float *in, float *out, int64_t length, int64_t activation)
 {
@@ -16,4 +17,5 @@ static void activate(const float *in, float *out, int64_t length, int64_t activa
     }
 }
 
-const elmo_variant VARIANT_NAME = {VARIANT_LABEL, VL, pack, product, forward, activate};
+const elmo_variant VARIANT_NAME = {VARIANT_LABEL, VL, pack, product, forward, train_forward, train_backward,
+                                   train_turn, train_weights, activate};

@@ -21,7 +21,7 @@
 #if defined(__aarch64__)
 #define MR 6
 #else
-#define MR 3
+#define MR 2 /* SSE2 has sixteen registers and no fused product: more rows would not stay in them */
 #endif
 #endif
 #define NR (4 * VL)
