@@ -34,6 +34,7 @@ from elmo.checkpoints.vocabulary_file import find_vocabulary, write_vocabulary
 from elmo.errors import CheckpointError
 
 FORMAT = "bilm-tf/AllenNLP hdf5"
+VOCABULARY_FILE = "vocab.txt"
 WEIGHT_SUFFIXES = (".hdf5", ".h5")
 
 
@@ -49,21 +50,15 @@ class HdfFiles:
 def find(path: Path) -> HdfFiles | None:
     """The files of the model that `path` is a part or the folder of; None if it is no such thing."""
     if path.is_dir():
-        options = _pick(path, [file for file in sorted(path.glob("*.json")) if looks_like_options(file)], "options")
-        weights = _pick(path, _weight_files(path), "weights", options)
-        return HdfFiles(options, weights) if options is not None and weights is not None else None
-    if path.suffix in WEIGHT_SUFFIXES:
-        candidates = [file for file in sorted(path.parent.glob("*.json")) if looks_like_options(file)]
-        options = _pick(path.parent, candidates, "options", path)
-        if options is None:
-            named = sorted(path.parent.glob("*options*.json"))
-            if not named:
-                raise CheckpointError(
-                    f"{path} has no options file beside it. Expected options.json or the like, with the key lstm."
-                )
-            options = named[0]  # Reading it says what is wrong with it.
-        return HdfFiles(options, path)
-    if path.suffix == ".json" and ("options" in path.name or looks_like_options(path)):
+        files = _weight_files(path)
+        options = _pick_options(path) if files else None
+        weights = _pick(path, files, "weights", options)
+        if weights is None or (options is None and "RNN_0" not in _names(weights)):
+            return None
+        return HdfFiles(options or _no_options(weights), weights)
+    if path.suffix in WEIGHT_SUFFIXES and path.is_file():
+        return HdfFiles(_pick_options(path.parent, path) or _no_options(path), path)
+    if path.suffix == ".json" and path.is_file() and ("options" in path.name or looks_like_options(path)):
         return HdfFiles(path, _pick(path.parent, _weight_files(path.parent), "weights", path))
     return None
 
@@ -80,19 +75,18 @@ def read(options: Path, weights: Path, *, vocabulary: Path | None = None, word_t
         return _read_word_model(plain, options, weights, arrays, vocabulary, word_table)
 
 
-def write(checkpoint: Checkpoint, weights: Path, *, options: Path, vocabulary: Path | None = None) -> None:
-    """Write the files; each appears whole or not at all. The vocabulary is written for word-id models only."""
+def write(checkpoint: Checkpoint, weights: Path, *, options: Path) -> None:
+    """Write both files, and the vocabulary of a word-id model beside them; each appears whole or not at all."""
     config = expressible(checkpoint)
+    if config.word_embedding is not None and checkpoint.vocabulary is not None:
+        write_vocabulary(checkpoint.vocabulary, weights.with_name(VOCABULARY_FILE))
+    plain = options_from_config(config, others=checkpoint.card.get("options", {}))
+    partial_options = options.with_name(options.name + ".partial")
+    partial_options.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
     partial = weights.with_name(weights.name + ".partial")
     with h5py.File(partial, "w") as file:
         for name, array in write_arrays(config, checkpoint.tensors):
             file.create_dataset(name, data=array)
-    plain = options_from_config(config, others=checkpoint.card.get("options", {}))
-    partial_options = options.with_name(options.name + ".partial")
-    partial_options.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-    if config.word_embedding is not None:
-        assert checkpoint.vocabulary is not None, "a word-id model has a vocabulary"
-        write_vocabulary(checkpoint.vocabulary, vocabulary or weights.with_name("vocab.txt"))
     os.replace(partial_options, options)
     os.replace(partial, weights)
 
@@ -161,6 +155,18 @@ def _weight_files(folder: Path) -> list[Path]:
     """hdf5 files that hold a biLM. A single one is taken at its name, so that reading it says what is wrong with it."""
     files = _hdf_files(folder)
     return files if len(files) <= 1 else [file for file in files if "RNN_0" in _names(file)]
+
+
+def _pick_options(folder: Path, partner: Path | None = None) -> Path | None:
+    options = [file for file in sorted(folder.glob("*.json")) if looks_like_options(file)]
+    # One that only has the name is taken too, so that reading it says what is wrong with it.
+    return _pick(folder, options or sorted(folder.glob("*options*.json")), "options", partner)
+
+
+def _no_options(weights: Path) -> Path:
+    raise CheckpointError(
+        f"{weights} has no options file beside it. Expected options.json or the like, with the key lstm."
+    )
 
 
 def _pick(folder: Path, files: list[Path], kind: str, partner: Path | None = None) -> Path | None:

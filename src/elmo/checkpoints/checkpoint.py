@@ -69,6 +69,13 @@ def empty_bilm(config: BiLMConfig, kind: type[BiLM] = BiLM) -> BiLM:
         return kind(config)
 
 
+def count_parameters(config: BiLMConfig) -> int:
+    """Numbers that a model of this shape learns: the rows of zeros that stand for "no token" are not counted."""
+    parameters = empty_bilm(config).state_dict()
+    tables = [tensor for name, tensor in parameters.items() if name.endswith("embedding.weight")]
+    return sum(tensor.numel() for tensor in parameters.values()) - sum(table.shape[1] for table in tables)
+
+
 def some_names(names: list[str], limit: int = 4) -> str:
     """A few of many names, for a message."""
     shown = ", ".join(names[:limit])

@@ -9,7 +9,11 @@ from pathlib import Path
 
 from elmo.errors import CheckpointError
 
-MODEL_FILES = ["*.json", "*.safetensors", "*.txt", "*.md", "*.hdf5"]
+# Every file that one of the known formats consists of; the rest of a repository stays where it is.
+MODEL_FILES = [
+    "*.json", "*.safetensors", "*.txt", "*.txt.gz", "*.md", "*.hdf5", "*.h5",
+    "*.dic", "*.pkl", "checkpoint", "*.index", "*.data-*",
+]  # fmt: skip
 
 
 def fetch(

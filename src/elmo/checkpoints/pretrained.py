@@ -15,11 +15,14 @@ from elmo.bilm.model import BiLM, BiLMState
 from elmo.checkpoints import hub, native
 from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, empty_bilm, fill
 from elmo.checkpoints.detect import open_checkpoint
+from elmo.errors import CheckpointError
 from elmo.text.batches import TokenIndexer
 from elmo.text.vocabulary import Vocabulary
 
 BUNDLED_MODELS = Path(__file__).parent.parent / "models"
 DEFAULT_MODEL = "tiny"
+# A name that ends like this is a file's, so the Hub need not be asked for it.
+_FILE_SUFFIXES = (".hdf5", ".h5", ".json", ".zip", ".pkl", ".index", ".safetensors", ".txt")
 
 
 class PretrainedBiLM(BiLM):
@@ -90,11 +93,15 @@ def locate(
 ) -> Path:
     """Where a model's files are; None means the bundled default."""
     name = DEFAULT_MODEL if name is None else name
-    if Path(name).exists():
-        return Path(name)
+    path = Path(name)
+    # TensorFlow users name a checkpoint by what its files have in common.
+    if path.exists() or path.with_name(path.name + ".index").exists():
+        return path
     bundled = BUNDLED_MODELS / str(name)
     if bundled.is_dir() and bundled.parent == BUNDLED_MODELS:
         return bundled
+    if path.suffix in _FILE_SUFFIXES or path.is_absolute() or str(name).startswith((".", "~")):
+        raise CheckpointError(f"No model at {str(name)!r}: there is no such file or folder. Check the path.")
     return hub.fetch(str(name), revision=revision, token=token, local_files_only=local_files_only)
 
 
