@@ -74,7 +74,6 @@ class ArrowFile:
 
     def __init__(self, kind: Literal["parquet", "arrow"]) -> None:
         self.kind = kind
-        self.suffixes = (".parquet",) if kind == "parquet" else (".arrow", ".feather")
 
     def open_part(self, path: Path, layout: OutputLayout) -> ArrowPart:
         return ArrowPart(self._open(path, layout), layout)

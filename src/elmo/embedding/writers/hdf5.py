@@ -22,8 +22,6 @@ LARGEST_SENTENCE_INDEX = 256 << 20
 
 
 class Hdf5:
-    suffixes = (".hdf5", ".h5")
-
     def open_part(self, path: Path, layout: OutputLayout) -> Hdf5Part:
         return Hdf5Part(path, layout)
 

@@ -22,8 +22,6 @@ from elmo.embedding.writers.record import OutputLayout, Record
 
 
 class JsonLines:
-    suffixes = (".jsonl", ".jsonl.gz", ".ndjson")
-
     def open_part(self, path: Path, layout: OutputLayout) -> JsonLinesPart:
         return JsonLinesPart(path, layout)
 

@@ -22,8 +22,6 @@ from elmo.embedding.writers.record import OutputLayout, Record
 
 
 class Npz:
-    suffixes = (".npz",)
-
     def open_part(self, path: Path, layout: OutputLayout) -> NpzPart:
         return NpzPart(path, layout)
 

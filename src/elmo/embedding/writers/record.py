@@ -51,9 +51,6 @@ class PartWriter(Protocol):
 class Format(Protocol):
     """A file format."""
 
-    suffixes: tuple[str, ...]
-    """File name endings that mean this format."""
-
     def open_part(self, path: Path, layout: OutputLayout) -> PartWriter: ...
 
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:

@@ -25,8 +25,6 @@ MOST_SENTENCES = 900_000
 
 
 class Safetensors:
-    suffixes = (".safetensors",)
-
     def open_part(self, path: Path, layout: OutputLayout) -> SafetensorsPart:
         if layout.compress:
             raise ConfigError("safetensors files cannot be compressed. Leave compression off, or write hdf5 or Parquet.")

@@ -1,0 +1,240 @@
+"""Any format, written whole or not at all, and resumable after the process was killed at any moment.
+
+While it runs, sentences are gathered into parts, complete files of the format, in a folder beside the output:
+
+    OUT.partial/settings.json                               what the run was asked for
+    OUT.partial/part-000000000-000004096-1a2b3c4d           sentences 0 to 4095; a checksum of all tokens up to there
+    OUT.partial/part-000004096-...
+
+A part appears under its name only when it is complete, so the folder itself says how far the run came: nothing can be
+lost from the middle, and nothing doubled. At the end the parts are joined and the result takes its final name in one
+step. A resumed run must read the same input again, and the checksum makes sure of that. Room on disk for the output
+twice is needed while parts are joined.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from elmo.embedding.writers.formats import open_format
+from elmo.embedding.writers.record import OutputLayout, PartWriter, Record
+from elmo.errors import ConfigError, InputError
+
+PART_BYTES = 64 << 20
+PART_SECONDS = 30.0
+"""A part ends at whichever comes first: this is what a killed run loses."""
+
+_SETTINGS, _JOINED, _DONE = "settings.json", "joined", "done"
+_PART_NAME = re.compile(r"part-(\d{9,})-(\d{9,})-([0-9a-f]{8})")
+
+
+@dataclass(frozen=True)
+class _Part:
+    path: Path
+    begin: int
+    end: int
+    checksum: int
+
+
+class VectorWriter:
+    """One output on its way. Use it in a `with` statement: without an error the output is finished, else it is kept
+    for resuming."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        format_name: str,
+        *,
+        layout: OutputLayout,
+        settings: Mapping[str, Any] | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        """`settings`: what the vectors depend on; a run is only resumed with the same ones."""
+        self.path = Path(path)
+        self.layout = layout
+        self._format = open_format(format_name)
+        self._folder = self.path.with_name(self.path.name + ".partial")
+        self._settings = {"format": format_name, **vars(layout), **(settings or {})}
+        self._part: PartWriter | None = None
+        self._part_begin = self._part_bytes = 0
+        self._part_started = 0.0
+        self.complete = False
+        """Whether nothing is left to do: a resumed run may find its output finished."""
+        if resume:
+            self._resume()
+        else:
+            self._start(overwrite)
+        parts = [] if self.complete else self._parts()
+        self.num_finished = parts[-1].end if parts else 0
+        """Sentences that a run before this one has finished; hand them to `skip`, the others to `write`."""
+        self._expected_checksum = parts[-1].checksum if parts else 0
+        self._checksum = 0
+        self._next = 0
+
+    def skip(self, tokens: Sequence[str]) -> None:
+        """Pass over a sentence that is finished, making sure that it is the same."""
+        self._count(tokens)
+        if self._next == self.num_finished and self._checksum != self._expected_checksum:
+            raise InputError(
+                f"The input's first {self.num_finished} sentences are not those that {self._folder} was made from. "
+                "Give the input of the stopped run, or start over with --force."
+            )
+
+    def write(self, record: Record) -> None:
+        """Take the next sentence."""
+        assert record.index == self._next >= self.num_finished, "sentences must come in order, finished ones skipped"
+        if self._part is None:
+            self._part = self._format.open_part(self._folder / "part.partial", self.layout)
+            self._part_begin, self._part_bytes, self._part_started = record.index, 0, time.monotonic()
+        # A part that fails in the middle of a sentence must not be kept: it is put back only after success.
+        part, self._part = self._part, None
+        part.add(record)
+        self._part = part
+        self._count(record.tokens)
+        self._part_bytes += record.num_bytes
+        if self._part_bytes >= PART_BYTES or time.monotonic() - self._part_started >= PART_SECONDS:
+            self._close_part()
+
+    def finish(self) -> None:
+        """Join the parts and give the output its name."""
+        if self.complete:
+            return
+        if self._next < self.num_finished:
+            raise InputError(
+                f"The input has {self._next} sentences, but {self._folder} holds {self.num_finished} already. "
+                "Give the input of the stopped run, or start over with --force."
+            )
+        if self._part is None and self._next == 0:
+            self._part = self._format.open_part(self._folder / "part.partial", self.layout)
+        self._close_part()
+        parts = [part.path for part in self._parts()]
+        joined = self._folder / _JOINED
+        if len(parts) == 1:
+            os.replace(parts[0], joined)
+        else:
+            self._format.join(parts, joined, self.layout)
+            _flush(joined)
+        self._take_name()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.finish()
+            return
+        # What was gathered is whole as far as it goes. If it cannot be kept, the parts before it still are.
+        with suppress(Exception):
+            self._close_part()
+        if not self.complete and not self._parts():
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, overwrite: bool) -> None:
+        if self.path.is_dir():
+            raise ConfigError(f"The output {self.path} is a folder; give the name of a file.")
+        if not overwrite and self.path.exists():
+            raise ConfigError(f"The output {self.path} exists. Give another name, or --force to replace it.")
+        if not overwrite and self._folder.exists():
+            raise ConfigError(
+                f"{self._folder} holds a run that was stopped. Go on with --resume, or start over with --force."
+            )
+        try:
+            if self._folder.exists():
+                shutil.rmtree(self._folder)
+            self._folder.mkdir()
+            self._write_settings()
+        except OSError as error:
+            raise ConfigError(
+                f"Cannot write {self.path}: {error.strerror} ({self._folder}). Give a name in a folder that exists and "
+                "that you may write to."
+            ) from error
+
+    def _resume(self) -> None:
+        if not self._folder.exists():
+            if self.path.exists():
+                self.complete = True
+                return
+            self._start(overwrite=False)
+            return
+        # Killed when nothing was left but to give the name. One part alone becomes the output itself.
+        if (self._folder / _DONE).exists() or ((self._folder / _JOINED).exists() and not self._parts()):
+            self._take_name()
+            return
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        path = self._folder / _SETTINGS
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            # Killed before it began.
+            self._write_settings()
+            return
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"Cannot read {path}: {error}. Start over with --force.") from error
+        now = json.loads(json.dumps(self._settings))
+        changed = [f"{name} was {before.get(name)!r}, is {now.get(name)!r}" for name in sorted({*before, *now})
+                   if before.get(name) != now.get(name)]  # fmt: skip
+        if changed:
+            raise ConfigError(
+                f"The run in {self._folder} was started differently: {'; '.join(changed)}. "
+                "Resume it with the same settings, or start over with --force."
+            )
+
+    def _write_settings(self) -> None:
+        temporary = self._folder / (_SETTINGS + ".partial")
+        temporary.write_text(json.dumps(self._settings, indent=2) + "\n", encoding="utf-8")
+        os.replace(temporary, self._folder / _SETTINGS)
+
+    def _parts(self) -> list[_Part]:
+        found = []
+        for path in self._folder.iterdir():
+            if match := _PART_NAME.fullmatch(path.name):
+                found.append(_Part(path, int(match[1]), int(match[2]), int(match[3], 16)))
+        found.sort(key=lambda part: part.begin)
+        ends = [0, *(part.end for part in found)]
+        if [part.begin for part in found] != ends[:-1]:
+            raise ConfigError(f"Parts are missing from {self._folder}. Start over with --force.")
+        return found
+
+    def _close_part(self) -> None:
+        if self._part is None:
+            return
+        self._part.close()
+        self._part = None
+        path = self._folder / "part.partial"
+        _flush(path)
+        os.replace(path, self._folder / f"part-{self._part_begin:09d}-{self._next:09d}-{self._checksum:08x}")
+
+    def _take_name(self) -> None:
+        (self._folder / _DONE).touch()
+        if (self._folder / _JOINED).exists():
+            os.replace(self._folder / _JOINED, self.path)
+        # The mark goes last: until then a killed run knows that the output has its name.
+        for path in self._folder.iterdir():
+            if path.name != _DONE:
+                path.unlink()
+        shutil.rmtree(self._folder)
+        self.complete = True
+
+    def _count(self, tokens: Sequence[str]) -> None:
+        text = "\x00".join(tokens) + "\x01"
+        self._checksum = zlib.crc32(text.encode("utf-8", "surrogatepass"), self._checksum)
+        self._next += 1
+
+
+def _flush(path: Path) -> None:
+    """Onto the disk, so that a name never stands for less than the whole, not even after a power cut."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())

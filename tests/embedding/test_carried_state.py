@@ -1,0 +1,49 @@
+import pytest
+import torch
+
+from elmo.bilm.model import BiLMState
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.carried_state import CarriedState, compute_warm_state
+from elmo.errors import InputError
+
+
+def _after(bilm: PretrainedBiLM, *sentences: list[str], state: BiLMState | None = None) -> BiLMState:
+    with torch.no_grad():
+        return bilm(bilm.indexer.batch(sentences), state).state
+
+
+def test_rows_join_late_and_sit_out(bilm: PretrainedBiLM) -> None:
+    carried = CarriedState()
+    first = _after(bilm, ["a"], ["b", "c"], state=carried.take(bilm, 2))
+    carried.update(first)
+    second = _after(bilm, ["d"], state=carried.take(bilm, 1))
+    carried.update(second)
+    assert carried.rows is not None
+    torch.testing.assert_close(carried.rows.cell[:, :, 0], second.cell[:, :, 0])
+    torch.testing.assert_close(carried.rows.cell[:, :, 1], first.cell[:, :, 1])
+    third = carried.take(bilm, 3)
+    torch.testing.assert_close(third.hidden[:, :, :2], carried.rows.hidden[:, :, :2])
+    assert third.hidden[:, :, 2].abs().sum() == 0 and third.cell[:, :, 2].abs().sum() == 0
+
+
+def test_resetting_some_rows(bilm: PretrainedBiLM) -> None:
+    carried = CarriedState()
+    carried.update(_after(bilm, ["a"], ["b"]))
+    before = carried.take(bilm, 2)
+    carried.reset(torch.tensor([True, False]))
+    after = carried.take(bilm, 2)
+    assert after.cell[:, :, 0].abs().sum() == 0
+    torch.testing.assert_close(after.cell[:, :, 1], before.cell[:, :, 1])
+    with pytest.raises(InputError, match="2 rows"):
+        carried.reset(torch.tensor([True]))
+    carried.reset()
+    assert carried.rows is None
+
+
+def test_the_warm_state_is_one_row_that_text_left(bilm: PretrainedBiLM) -> None:
+    warm = compute_warm_state(bilm, [["one", "sentence", "."]])
+    torch.testing.assert_close(warm.cell, _after(bilm, ["one", "sentence", "."]).cell)
+    warm = compute_warm_state(bilm, [["a", "b"], ["c"], ["d"]], batch_size=2)
+    assert warm.batch_size == 1
+    with pytest.raises(InputError, match="at least one"):
+        compute_warm_state(bilm, [])

@@ -1,0 +1,75 @@
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from elmo.embedding.pipeline import WriteBehind, read_ahead
+
+
+def test_reading_ahead_keeps_order_and_bound() -> None:
+    taken = []
+
+    def source() -> Iterator[int]:
+        for number in range(100):
+            taken.append(number)
+            yield number
+
+    items = read_ahead(source(), depth=5)
+    assert next(items) == 0
+    time.sleep(0.3)
+    assert len(taken) <= 8  # one given out, five waiting, one or two in the thread's hands
+    assert list(items) == list(range(1, 100))
+
+
+def test_the_readers_error_comes_through() -> None:
+    def source() -> Iterator[int]:
+        yield 1
+        raise ValueError("broken line")
+
+    items = read_ahead(source())
+    assert next(items) == 1
+    with pytest.raises(ValueError, match="broken line"):
+        next(items)
+
+
+def test_leaving_early_ends_the_reading_thread() -> None:
+    items = read_ahead(iter(range(10**9)), depth=2)
+    next(items)
+    items.close()  # type: ignore[attr-defined]
+    deadline = time.monotonic() + 5
+    while any(thread.name == "elmo-read" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline, "the thread is still there"
+        time.sleep(0.02)
+
+
+def test_writing_behind_keeps_order_and_waits_when_full() -> None:
+    gate, written = threading.Event(), []
+
+    def write(item: int) -> None:
+        gate.wait(5)
+        written.append(item)
+
+    done = threading.Event()
+
+    def produce() -> None:
+        with WriteBehind(write, size=lambda _: 10, max_bytes=30) as behind:
+            for number in range(20):
+                behind.put(number)
+            done.set()
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    assert not done.wait(0.3)
+    gate.set()
+    producer.join(5)
+    assert written == list(range(20))
+
+
+def test_the_writers_error_comes_through() -> None:
+    def write(item: int) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"), WriteBehind(write, size=lambda _: 1) as behind:
+        for number in range(10**6):
+            behind.put(number)

@@ -1,0 +1,155 @@
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.embedder import Embedder
+from elmo.embedding.word_cache import WORDS_FILE, WordCache, encode_words
+from elmo.errors import CheckpointError
+
+ROW_BYTES = 6 * 4 + 160  # of the tests' biLM
+
+
+def _words(count: int, start: int = 0) -> list[str]:
+    return [f"word{number}" for number in range(start, start + count)]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    queries=st.lists(st.sets(st.text(max_size=6), min_size=1, max_size=8), min_size=1, max_size=10),
+    room=st.integers(0, 12),
+)
+def test_equal_to_uncached_whatever_was_asked_before(bilm: PretrainedBiLM, queries: list[set[str]], room: int) -> None:
+    cache = WordCache(bilm, max_bytes=room * ROW_BYTES)
+    for query in queries:
+        words = sorted(query)
+        torch.testing.assert_close(cache.vectors(words), encode_words(bilm, words), atol=1e-6, rtol=0)
+        assert len(cache) <= room and cache.num_bytes <= room * ROW_BYTES
+
+
+def test_many_words_at_once(bilm: PretrainedBiLM) -> None:
+    words = [("x" * (number % 60)) + str(number) for number in range(2500)]
+    at_once = bilm.token_encoder(bilm.indexer.word_table(words))
+    torch.testing.assert_close(encode_words(bilm, words), at_once, atol=1e-6, rtol=0)
+
+
+def test_known_words_are_not_computed_again(bilm: PretrainedBiLM) -> None:
+    asked = []
+
+    def encode(model: PretrainedBiLM, words: list[str]) -> torch.Tensor:
+        asked.extend(words)
+        return encode_words(model, words)
+
+    cache = WordCache(bilm, encode=encode)
+    cache.vectors(["a", "b"])
+    cache.vectors(["b", "c", "a"])
+    assert asked == ["a", "b", "c"]
+    assert (cache.hits, cache.misses) == (2, 3)
+
+
+def test_the_least_recently_used_word_goes(bilm: PretrainedBiLM) -> None:
+    cache = WordCache(bilm, max_bytes=3 * ROW_BYTES)
+    cache.vectors(["a", "b", "c"])
+    cache.vectors(["a"])
+    cache.vectors(["d"])
+    assert "a" in cache and "d" in cache and "b" not in cache
+
+
+def test_rows_may_hold_more_than_the_vector(bilm: PretrainedBiLM) -> None:
+    def encode(model: PretrainedBiLM, words: list[str]) -> torch.Tensor:
+        vectors = encode_words(model, words)
+        return torch.cat([vectors, vectors @ model.forward_lstm.layers[0].input_weight.T], dim=1)
+
+    cache = WordCache(bilm, encode=encode)
+    with torch.no_grad():
+        cache.vectors(["a"])
+        torch.testing.assert_close(cache.vectors(["b", "a"]), encode(bilm, ["b", "a"]), atol=1e-6, rtol=0)
+
+
+def test_changed_weights_are_noticed(bilm: PretrainedBiLM) -> None:
+    cache = WordCache(bilm)
+    before = cache.vectors(["a", "b"])
+    optimiser = torch.optim.SGD(bilm.token_encoder.parameters(), lr=0.5)
+    bilm.token_encoder(bilm.indexer.word_table(["a"])).sum().backward()
+    optimiser.step()
+    after = cache.vectors(["a", "b"])
+    assert (after - before).abs().max() > 1e-3
+    torch.testing.assert_close(after, encode_words(bilm, ["a", "b"]), atol=1e-6, rtol=0)
+
+
+def test_off_while_the_token_encoder_trains(bilm: PretrainedBiLM) -> None:
+    cache = WordCache(bilm)
+    bilm.train()
+    cache.vectors(["a"])
+    assert len(cache) == 0
+    bilm.requires_grad_(False)
+    cache.vectors(["a"])
+    assert len(cache) == 1
+
+
+def test_warming_stops_when_the_cache_is_full(bilm: PretrainedBiLM) -> None:
+    cache = WordCache(bilm)
+    cache.warm(_words(3000))
+    assert len(cache) == 3000
+    cache = WordCache(bilm, max_bytes=20_000 * ROW_BYTES)
+    cache.warm(_words(100_000))
+    assert len(cache) == 20_000 and "word0" in cache
+
+
+def test_saved_beside_a_model_and_found_again(bilm: PretrainedBiLM, tmp_path: Path) -> None:
+    bilm.save_pretrained(tmp_path)
+    strange = ["line\nbreak", "back\\slash", "\\n", "", "東京", "\ud800"]
+    cache = WordCache(bilm)
+    cache.warm([*_words(10), *strange])
+    cache.save(tmp_path / WORDS_FILE)
+    embedder = Embedder(tmp_path)
+    assert embedder.cache is not None and len(embedder.cache) == 16
+    torch.testing.assert_close(embedder.cache.vectors(strange), encode_words(bilm, strange), atol=1e-6, rtol=0)
+    assert embedder.cache.misses == 0
+    small = WordCache(bilm, max_bytes=4 * ROW_BYTES)
+    small.load(tmp_path / WORDS_FILE)
+    assert len(small) == 4
+
+
+def test_words_of_other_weights_are_refused(bilm: PretrainedBiLM, tmp_path: Path) -> None:
+    WordCache(bilm).save(tmp_path / WORDS_FILE)
+    with torch.no_grad():
+        bilm.token_encoder.projection.bias.add_(1)  # type: ignore[union-attr]
+    with pytest.raises(CheckpointError, match="other weights"):
+        WordCache(bilm).load(tmp_path / WORDS_FILE)
+    (tmp_path / WORDS_FILE).write_bytes(b"rubbish")
+    with pytest.raises(CheckpointError, match="Cannot read"):
+        WordCache(bilm).load(tmp_path / WORDS_FILE)
+
+
+def test_very_long_words_are_computed_but_not_kept(bilm: PretrainedBiLM) -> None:
+    cache = WordCache(bilm)
+    cache.vectors(["x" * 10_000_000])
+    assert len(cache) == 0
+
+
+def test_threads_share_one_cache(bilm: PretrainedBiLM) -> None:
+    cache = WordCache(bilm, max_bytes=40 * ROW_BYTES)
+    expected = encode_words(bilm, _words(200))
+    errors: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        try:
+            for _ in range(60):
+                picked = torch.randperm(200, generator=generator)[:20]
+                got = cache.vectors([f"word{number}" for number in picked.tolist()])
+                torch.testing.assert_close(got, expected[picked], atol=1e-6, rtol=0)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and len(cache) == 40
