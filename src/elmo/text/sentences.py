@@ -1,0 +1,164 @@
+"""Raw text -> sentences, as a stream.
+
+    >>> [sentence.text for sentence in split_sentences("Mr. Smith left. “Why?” he asked. It was 3.5 p.m. in the U.S.")]
+    ['Mr. Smith left.', '“Why?” he asked.', 'It was 3.5 p.m. in the U.S.']
+
+Rules, not a model. A sentence ends at . ! ? or … (closing quotes and brackets go with it) if white space follows and
+the next word looks like a beginning: it opens with a capital, a digit, a quote or a bracket. Abbreviations, initials
+and acronyms before a capital end it only where the next word is one that hardly ever is part of a name ("The", "He").
+A blank line ends a sentence always; a single line end is a space, since wrapped text is common. The full stops of
+Chinese, Japanese and Hindi end a sentence without more ado.
+
+Left out: ends without a space ("end.Next"), ends before a lower-case word, quoted sentences inside a sentence when a
+name follows them ("“Stop!” Smith cried." is cut after the quote), and headings without a blank line after them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from elmo.text.abbreviations import CITING, CLOSING, DATES, NUMBERED, TITLES, word_set
+
+MAX_CHARACTERS = 20_000
+"""A sentence longer than this is cut at a blank: a text without full stops must not fill the memory."""
+
+
+class SentenceSpan(NamedTuple):
+    """A sentence and its place: `document[start:stop]`."""
+
+    text: str
+    start: int
+    stop: int
+
+
+def split_sentences(document: str | Iterable[str]) -> Iterator[SentenceSpan]:
+    """The sentences of a text, given whole or in pieces of any size (an open file, say).
+
+    The pieces may cut words and sentences anywhere: the result is that of the whole text. Memory is bounded by the
+    longest sentence and the largest piece.
+    """
+    pieces = iter([document] if isinstance(document, str) else document)
+    buffer, offset = "", 0  # the text not yet handed out, and its place in the document
+    scanned = 0  # no sentence ends before this place of the buffer
+    at_end = False
+    while not at_end:
+        piece = next(pieces, None)
+        at_end = piece is None
+        buffer += piece or ""
+        begin = 0
+        while True:
+            end = _next_end(buffer, begin, scanned, at_end=at_end)
+            if end.stop is None:
+                break
+            if sentence := _span(buffer, begin, end.stop, offset):
+                yield sentence
+            begin = scanned = end.stop
+        buffer, offset, scanned = buffer[begin:], offset + begin, end.scanned - begin
+    if sentence := _span(buffer, 0, len(buffer), offset):
+        yield sentence
+
+
+class _End(NamedTuple):
+    """Where the next sentence ends (None: not yet known), and how far the text need not be read again."""
+
+    stop: int | None
+    scanned: int
+
+
+_MARKS, _UNSPACED_MARKS = ".!?…", "。！？｡।॥"
+_CLOSERS = "\"'”’»)]}」』）】"
+_OPENERS = "\"'“‘«([{„¿¡*_「『（"
+_CANDIDATE = re.compile(
+    rf"[{_MARKS}]+[{re.escape(_CLOSERS)}]*(?=\s)|[{_UNSPACED_MARKS}]+[{re.escape(_CLOSERS)}]*|\n[ \t\r]*\n"
+)
+_BLANK = re.compile(r"\s")
+_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
+# A candidate is judged by the blanks and the beginning of the word after it, and by the words before it.
+_AFTER = re.compile(r"(\s*)(\S{0,30})")
+_BEFORE = re.compile(r"(\S*)\s+(\S*)\Z")
+_LOOK_BACK = 80
+_DOTTED = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]|Ph\.D")
+_COUNTER = re.compile(r"\(?(?:\d{1,3}|[A-Za-z]|[IVXivx]+)")
+_NUMERAL = re.compile(r"[#§]?\d|[IVXLC]+\b")
+_STARTERS = word_set(
+    "The This That These Those He She It They We You I A There Here His Her Its Their Our My In On At As If When "
+    "While After Before Since Although But And Or So Yet However Then Thus Also What Who Why How Where Which For "
+    "From With To By Not No Now An Some Many Most All Both Each Once Until"
+)
+
+
+def _span(buffer: str, start: int, stop: int, offset: int) -> SentenceSpan | None:
+    """The sentence without blanks around it; None if it is all blank."""
+    text = buffer[start:stop]
+    stripped = text.lstrip()
+    start += len(text) - len(stripped)
+    stripped = stripped.rstrip()
+    return SentenceSpan(stripped, offset + start, offset + start + len(stripped)) if stripped else None
+
+
+def _next_end(buffer: str, begin: int, scanned: int, *, at_end: bool) -> _End:
+    """The end of the sentence that starts at `begin`, looking from `scanned` on."""
+    position = max(begin, scanned)
+    while candidate := _CANDIDATE.search(buffer, position):
+        start, stop = candidate.span()
+        if cut := _cut(buffer, begin, position, stop):
+            return _End(cut, cut)
+        if buffer[start] == "\n":
+            return _End(stop, stop)
+        after = _AFTER.match(buffer, stop)
+        assert after is not None, "this expression matches everywhere"
+        blanks, next_word = after.groups()
+        if not at_end and after.end() == len(buffer) and len(next_word) < 30:
+            return _End(None, start)
+        if buffer[start] in _UNSPACED_MARKS or _BLANK_LINE.search(blanks):
+            return _End(stop, stop)
+        if _is_end(buffer[max(begin, start - _LOOK_BACK) : start], candidate.group(), next_word):
+            return _End(stop, stop)
+        position = stop
+    if cut := _cut(buffer, begin, position, len(buffer)):
+        return _End(cut, cut)
+    # A candidate may have begun here that the next piece completes.
+    return _End(None, max(position, len(buffer.rstrip(_MARKS + _UNSPACED_MARKS + _CLOSERS + " \t\r\n"))))
+
+
+def _cut(buffer: str, begin: int, scanned: int, stop: int) -> int | None:
+    """The first blank after a sentence has grown too long, if there is one before `stop`."""
+    if stop - begin <= MAX_CHARACTERS:
+        return None
+    blank = _BLANK.search(buffer, max(begin + MAX_CHARACTERS, scanned), stop)
+    return blank.end() if blank else None
+
+
+def _is_end(before: str, marks: str, next_word: str) -> bool:
+    """Whether a sentence ends at `marks`, given the text before them and the next word."""
+    opening = next_word.lstrip(_OPENERS)
+    if not opening:
+        return True
+    if opening[0].islower() or opening[0] in ",;:)]}.!?…" or not opening.strip("-–—"):
+        return False
+    if marks != ".":
+        return True
+    words = _BEFORE.search(" " + before)
+    assert words is not None, "a blank was put in front"
+    previous, word = words.group(1), words.group(2).lstrip(_OPENERS)
+    if not previous and _COUNTER.fullmatch(words.group(2)):
+        return False
+    return _is_end_after(word, previous, opening) or (opening != next_word and word in CLOSING)
+
+
+def _is_end_after(word: str, previous: str, opening: str) -> bool:
+    """Whether a single period after `word` ends the sentence, the next word opening with a capital or a digit."""
+    starter = re.split(r"[^\w.]", opening, maxsplit=1)[0] in _STARTERS
+    if word in TITLES or word in CITING:
+        return False
+    if word in NUMBERED:
+        return not _NUMERAL.match(opening) and (starter or word in ("No", "art", "Art"))
+    if word in DATES or word in CLOSING:
+        return starter
+    if word == "I" and previous.islower():
+        return True
+    if _DOTTED.fullmatch(word):
+        return starter
+    return True

@@ -1,0 +1,174 @@
+"""The tokeniser: the training text's convention, exact places, other scripts, and how far it agrees with UD-EWT."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo.errors import ConfigError
+from elmo.text.tokenizer import TOKENIZERS, detokenize, tokenize, words
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+
+CASES = {
+    "clitics": ("I don't; he'd've said it's John's.", "I do n't ; he 'd 've said it 's John 's ."),
+    "upper-case clitics": ("I CAN'T. IT'S", "I CA N'T . IT 'S"),
+    "clitics after marks": ("the U.S.'s 70's \"Hamlet\"'s", "the U.S. 's 70 's \" Hamlet \" 's"),
+    "possessive plural": ("the students' books", "the students ' books"),
+    "curly quotes": ("“I don’t,” she said. ‘Why?’", "\" I do n't , \" she said . ' Why ? '"),
+    "treebank quotes": ("``So''", '" So "'),
+    "elisions": ("'Tis rock 'n' roll in the '60s", "' Tis rock ' n ' roll in the ' 60s"),
+    "a letter in quotes": ("the 's' of O'Hara d'un o'clock", "the ' s ' of O'Hara d'un o'clock"),
+    "hyphens": ("a well-known X-ray, bird's-eye mid-1990s", "a well-known X-ray , bird's-eye mid-1990s"),
+    "hyphens after digits": ("22-year-old, 1914–1918, 3½-inch", "22 - year-old , 1914 - 1918 , 3½ - inch"),
+    "dashes": ("so—yes -- no --- well", "so -- yes -- no --- well"),
+    "ellipses": ("wait... what…. no..", "wait ... what ... no ..."),
+    "numbers": ("$1,000.50 10:30pm 9/11 .5 20% 3D", "$ 1,000.50 10:30pm 9/11 .5 20 % 3D"),
+    "abbreviations": (
+        "Mr. A. B. Smith, Jr., of Acme Inc. etc. in No. 5",
+        "Mr. A. B. Smith , Jr. , of Acme Inc. etc. in No. 5",
+    ),
+    "acronyms": ("e.g. the U.S. at 5 p.m. (Ph.D.) J.R.R. Tolkien", "e.g. the U.S. at 5 p.m. ( Ph.D. ) J.R.R. Tolkien"),
+    "the last period": ('He said "etc."', 'He said " etc . "'),
+    "an acronym at the end": ("in the U.S.", "in the U.S."),
+    "no space after a period": ("the end.The start", "the end . The start"),
+    "single marks": ("AT&T and/or C++ #4!!", "AT & T and / or C + + # 4 ! !"),
+    "ruled lines": ("a\n=====\n***", "a ===== ***"),
+    "addresses": (
+        "See https://a.org/b?c=d, www.x.org. Ask joe.b+x@ex-a.co.uk! Amazon.com a.pdf",
+        "See https://a.org/b?c=d , www.x.org . Ask joe.b+x@ex-a.co.uk ! Amazon.com a.pdf",
+    ),
+    "accents": ("Café cafe\u0301 Bahá'í naïve Łódź", "Café cafe\u0301 Bahá'í naïve Łódź"),
+    "vowel signs": ("हिन्दी भाषा। สวัสดี", "हिन्दी भाषा । สวัสดี"),
+    "right to left": ("שָׁלוֹם עולם, مرحبا بكم؟", "שָׁלוֹם עולם , مرحبا بكم ؟"),
+    "cyrillic, korean": ("Привет, мир! 안녕하세요 세계.", "Привет , мир ! 안녕하세요 세계 ."),
+    "chinese": ("我爱北京。", "我 爱 北 京 。"),
+    "japanese": ("東京タワーへ行く", "東 京 タワー へ 行 く"),
+    "emoji": ("ok👍🏽👨\u200d👩\u200d👧🇫🇷🇩🇪 1️⃣❤️😂😂", "ok 👍🏽 👨\u200d👩\u200d👧 🇫🇷 🇩🇪 1️⃣ ❤️ 😂 😂"),
+    "invisible": ("\ufeffa\x00b\u200bc\u200fd co\u00adop", "a b c d co\u00adop"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=CASES.keys())
+def test_convention(text: str, expected: str) -> None:
+    assert words(text) == expected.split(" ")
+
+
+@pytest.mark.parametrize("text", ["", "   \n\t", "\x00 \u200b"])
+def test_nothing_gives_nothing(text: str) -> None:
+    assert tokenize(text) == words(text) == []
+
+
+_PLAIN_FORMS = {"...": set(".…"), "--": set("—―-"), '"': set("\"“”„‟'`’‘"), "'": set("'‘’‛"), "-": set("-‐‑–")}
+
+
+def _plainly_equal(token: str, source: str) -> bool:
+    """Whether a token is its source, up to quotes, dashes and ellipses."""
+    if token in _PLAIN_FORMS:
+        return set(source) <= _PLAIN_FORMS[token]
+    return len(token) == len(source) and all(
+        a == b or b in _PLAIN_FORMS.get(a, ()) for a, b in zip(token, source, strict=True)
+    )
+
+
+_PROSE = st.lists(
+    st.sampled_from(
+        [*"abcISU019.,:;!?'’\"“”-–—…()/@_*&$ \n", "n't", "'s", "U.S.", "etc.", "www.a.org", "é", "e\u0301", "中", "カ"]
+    )
+).map("".join)
+
+
+@given(st.one_of(st.text(), _PROSE))
+def test_places_are_exact(text: str) -> None:
+    tokens = tokenize(text)
+    for token in tokens:
+        assert token.start < token.stop
+        assert _plainly_equal(token.text, text[token.start : token.stop])
+    assert all(left.stop <= right.start for left, right in pairwise(tokens))
+    assert [token.text for token in tokens] == words(text)
+
+
+@given(st.one_of(st.text(), _PROSE))
+def test_only_blank_and_invisible_characters_are_left_over(text: str) -> None:
+    covered = {place for token in tokenize(text) for place in range(token.start, token.stop)}
+    for place, character in enumerate(text):
+        if character.isalnum() or character in _PLAIN_FORMS['"'] or character in ".,!?-—":
+            assert place in covered
+
+
+@pytest.mark.parametrize("expected", [expected for _, expected in CASES.values()], ids=CASES.keys())
+def test_tokenised_text_stays_as_it_is(expected: str) -> None:
+    """So that a file with one sentence a line may be tokenised already."""
+    assert words(expected) == expected.split(" ")
+
+
+def test_whitespace_splits_at_ascii_blanks_only() -> None:
+    text = "a\u00a0b\u3000c  d\te\u2028f\x0bg\x1ch"
+    assert words(text, "whitespace") == ["a\u00a0b\u3000c", "d", "e\u2028f\x0bg\x1ch"]
+    assert [text[start:stop] for _, start, stop in tokenize(text, "whitespace")] == words(text, "whitespace")
+
+
+def test_an_unknown_tokenizer_is_refused_with_the_nearest_name() -> None:
+    for function in (tokenize, words):
+        with pytest.raises(ConfigError, match="Did you mean 'whitespace'"):
+            function("a", "white-space")
+    assert TOKENIZERS == ("ptb-like", "whitespace")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mr. Smith doesn't (really) know; it's \"odd\", isn't it?",
+        "The students' 22-year-old car cost $1,000 and/or 20%.",
+        "He said: 'No.' Then [he] left...",
+    ],
+)
+def test_detokenizing_gives_readable_text_back(text: str) -> None:
+    assert detokenize(words(text)) == text
+    assert detokenize([]) == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 10_000_000, "a." * 300_000, "a@" * 300_000, "-" * 1_000_000, "'s" * 200_000, "http://" * 50_000]
+)
+def test_monstrous_text_takes_linear_time(text: str) -> None:
+    begin = time.perf_counter()
+    found = words(text)
+    assert time.perf_counter() - begin < 10
+    assert sum(map(len, found)) <= len(text) + 3
+
+
+def _treebank() -> Iterator[tuple[str, list[str]]]:
+    """Sentences of UD-EWT's development part: raw text and gold words."""
+    zstandard = pytest.importorskip("zstandard")
+    path = SHARED / "ud" / "EWT" / "en_ewt-ud-dev.conllu.zst"
+    if not path.exists():
+        pytest.skip("needs UD-EWT beside the repository")
+    for block in zstandard.open(path, "rt", encoding="utf-8").read().split("\n\n"):
+        rows = [line.split("\t") for line in block.split("\n") if line[:1].isdigit()]
+        texts = [line[9:] for line in block.split("\n") if line.startswith("# text = ")]
+        if texts:
+            yield texts[0], [row[1] for row in rows if row[0].isdigit()]
+
+
+def test_agreement_with_a_treebank(capsys: pytest.CaptureFixture[str]) -> None:
+    """EWT splits at hyphens and keeps runs of marks whole; hyphens apart, we want nine tokens in ten or far better."""
+    agreed = ours = theirs = 0
+    for text, forms in _treebank():
+        gold, place = set(), 0
+        for form in forms:
+            place = text.index(form, place)
+            gold.add((place, place + len(form)))
+            place += len(form)
+        found = {(token.start, token.stop) for token in tokenize(text)}
+        agreed, ours, theirs = agreed + len(gold & found), ours + len(found), theirs + len(gold)
+    score = 2 * agreed / (ours + theirs)
+    with capsys.disabled():
+        print(f"\nUD-EWT dev: {theirs} gold tokens, {ours} of ours, F1 of token spans {100 * score:.2f}")
+    assert score > 0.96
