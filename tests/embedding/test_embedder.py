@@ -195,7 +195,9 @@ def test_too_little_memory_halves_the_batch(bilm: PretrainedBiLM, monkeypatch: p
 
     def limited(self: Any, vectors: Any, positions: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if positions.numel() > 70:
-            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
+            raise RuntimeError(
+                "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"
+            )
         return contextualize(self, vectors, positions, *args, **kwargs)
 
     monkeypatch.setattr(type(bilm), "contextualize", limited)

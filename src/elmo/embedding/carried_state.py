@@ -4,8 +4,8 @@
     warm    the same state for every sentence, computed once and saved with the model
     carry   what the sentence in the same row of the batch before left behind: bilm-tf's and AllenNLP's behaviour
 
-In `carry` the rows are those of the old tools (COMPAT 6): a batch with more rows than any before starts the new ones from
-nothing, and a smaller batch leaves the other rows as they were.
+In `carry` the rows are those of the old tools (COMPAT 6): a batch with more rows than any before starts the new ones
+from nothing, and a smaller batch leaves the other rows as they were.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class CarriedState:
         """The state for the next batch."""
         if self.rows is None:
             return zero_state(bilm, batch_size)
+        self.rows = self.rows.to(next(bilm.parameters()).device)
         missing = batch_size - self.rows.batch_size
         if missing > 0:
             self.rows = _stack_rows(self.rows, zero_state(bilm, missing))
@@ -59,7 +60,9 @@ class CarriedState:
             self.rows = None
             return
         if len(rows) != self.rows.batch_size:
-            raise InputError(f"{len(rows)} truth values were given to reset {self.rows.batch_size} rows; give one for each.")
+            raise InputError(
+                f"{len(rows)} truth values were given to reset {self.rows.batch_size} rows; give one for each."
+            )
         keep = (~rows.bool())[None, None, :, None]
         self.rows = BiLMState(self.rows.hidden * keep, self.rows.cell * keep)
 
@@ -75,7 +78,7 @@ def compute_warm_state(bilm: PretrainedBiLM, sentences: Sequence[Sequence[str]],
         raise InputError("A warm state is computed from text; give at least one sentence.")
     carried = CarriedState()
     for start in range(0, len(sentences), batch_size):
-        batch = bilm.indexer.batch(sentences[start : start + batch_size]).to(bilm.forward_lstm.layers[0].bias.device)
+        batch = bilm.indexer.batch(sentences[start : start + batch_size]).to(next(bilm.parameters()).device)
         carried.update(bilm(batch, carried.take(bilm, len(batch.lengths))).state)
     assert carried.rows is not None
     rows = carried.rows

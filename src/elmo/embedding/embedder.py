@@ -22,7 +22,7 @@ from torch import Tensor
 
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
-from elmo.embedding.carried_state import CarriedState, StateMode, compute_warm_state
+from elmo.embedding.carried_state import CarriedState, StateMode
 from elmo.embedding.layers import LayerSpec, choose_layers
 from elmo.embedding.long_sentences import contextualize_in_pieces
 from elmo.embedding.memory import is_out_of_memory
@@ -82,7 +82,9 @@ class Embedder:
         `tokenizer`: a name from `elmo.text.tokenizer`, if not the model's own.
         """
         if not isinstance(model, PretrainedBiLM | str | Path | None):
-            raise ConfigError(f"A model, its name or its path was expected, not {type(model).__name__}; open it with elmo.load.")
+            raise ConfigError(
+                f"A model, its name or its path was expected, not {type(model).__name__}; open it with elmo.load."
+            )
         for name, value, known in (
             ("state", state, get_args(StateMode)),
             ("pooling", pooling, (None, *get_args(Pooling))),
@@ -102,7 +104,9 @@ class Embedder:
         self.tokenizer = tokenizer or self.model.config.tokenizer
         self.carried = CarriedState()
         """The rows of `state="carry"`; `carried.reset()` forgets them."""
-        self.cache = WordCache(self.model, max_bytes=cache) if isinstance(cache, int) and cache > 0 else cache or None
+        self.cache = (
+            cache if isinstance(cache, WordCache) else WordCache(self.model, max_bytes=cache) if cache else None
+        )
         if folder is not None and self.cache is not None and (folder / WORDS_FILE).is_file():
             self.cache.load(folder / WORDS_FILE)
         if state == "warm" and self.model.warm_state is None:
@@ -169,8 +173,8 @@ class Embedder:
                 raise
             if self.batch_tokens <= _SMALLEST_BUDGET and len(rows) == 1:
                 raise InputError(
-                    f"Not enough memory for a sentence of {len(rows[0])} tokens, even in pieces of {self.batch_tokens}. "
-                    "Choose fewer layers, float16 or pooling, or split the sentence."
+                    f"Not enough memory for a sentence of {len(rows[0])} tokens, even in pieces of {self.batch_tokens}."
+                    " Choose fewer layers, float16 or pooling, or split the sentence."
                 ) from error
         # Outside the handler: the traceback of the failed run holds its tensors.
         self.batch_tokens = max(self.batch_tokens // 2, _SMALLEST_BUDGET)
@@ -228,4 +232,4 @@ class Embedder:
 
     @property
     def _device(self) -> torch.device:
-        return self.model.forward_lstm.layers[0].bias.device
+        return next(self.model.parameters()).device

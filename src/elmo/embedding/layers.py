@@ -80,7 +80,7 @@ def choose_layers(spec: LayerSpec, num_layers: int) -> LayerChoice:
     if isinstance(spec, int) and not isinstance(spec, bool):
         if not -num_layers <= spec < num_layers:
             raise ConfigError(
-                f"Layer {spec} was asked for, but the model has the layers 0 to {num_layers - 1} (0 is the token layer)."
+                f"Layer {spec} was asked for; the model has the layers 0 to {num_layers - 1}, and 0 is the token layer."
             )
         return LayerChoice("single", None, spec % num_layers, num_layers)
     if isinstance(spec, str | bool) or not isinstance(spec, Sequence):

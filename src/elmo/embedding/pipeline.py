@@ -54,7 +54,9 @@ class WriteBehind(Generic[Item]):
     An error of the thread is raised at the next `put` or at the end of the `with` statement, which waits for the rest.
     """
 
-    def __init__(self, write: Callable[[Item], None], size: Callable[[Item], int], *, max_bytes: int = 128 << 20) -> None:
+    def __init__(
+        self, write: Callable[[Item], None], size: Callable[[Item], int], *, max_bytes: int = 128 << 20
+    ) -> None:
         self._write, self._size, self._max_bytes = write, size, max_bytes
         self._waiting: deque[Item] = deque()
         self._num_bytes = 0

@@ -1,7 +1,7 @@
 """What users hand over as sentences -> token lists, or one sentence that says what is wrong.
 
-A string is a sentence and is tokenised; a list of strings is a tokenised sentence. A stream holds one kind only, since a
-mixture is nearly always a mistake.
+A string is a sentence and is tokenised; a list of strings is a tokenised sentence. A stream holds one kind only,
+since a mixture is nearly always a mistake.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _convert(sentences: Iterator[SentenceLike], tokenizer: str) -> Iterator[list
 def _check_tokens(sentence: Any, index: int) -> list[str]:
     if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
         raise InputError(
-            f"Sentence {index} is {type(sentence).__name__} ({str(sentence)[:40]!r}); expected a string or a list of tokens."
+            f"Sentence {index} is {type(sentence).__name__} ({str(sentence)[:40]!r}); "
+            "expected a string or a list of tokens."
         )
     tokens = list(sentence)
     for place, token in enumerate(tokens):

@@ -1,8 +1,8 @@
 """Words' vectors, kept by the word's text: the character CNN is the same for every occurrence.
 
-Least recently used words go first when the memory that was allowed is full. A word that is not there is computed; nothing
-can be missed. The cache notices when the weights of the token encoder change and begins anew, and steps aside while they
-are being trained.
+Least recently used words go first when the memory that was allowed is full. A word that is not there is computed;
+nothing can be missed. The cache notices when the weights of the token encoder change and begins anew, and steps aside
+while they are being trained.
 
     cache = WordCache(bilm, max_bytes=256 << 20)
     vectors = cache.vectors(["the", "bank"])        # (2, projection)
@@ -33,7 +33,7 @@ from elmo.errors import CheckpointError
 WORDS_FILE = "words.safetensors"
 DEFAULT_MAX_BYTES = 256 << 20
 LONGEST_WORD = 200
-"""Longer words are computed every time: the models see their first 50 bytes only, and their text would fill the cache."""
+"""Longer words are computed every time: a model sees the first 50 bytes, but their text would fill the cache."""
 
 _ENTRY_OVERHEAD = 160  # bytes of the word itself and its place in the table, roughly
 _FIRST_ROWS = 1024
@@ -45,7 +45,7 @@ Encode = Callable[[PretrainedBiLM, Sequence[str]], Tensor]
 @torch.no_grad()
 def encode_words(bilm: PretrainedBiLM, words: Sequence[str]) -> Tensor:
     """Token vectors of distinct words, (words, projection). Bounded memory: so many convolutions at once."""
-    device = bilm.forward_lstm.layers[0].bias.device
+    device = next(bilm.parameters()).device
     if len(words) <= _ENCODE_AT_ONCE:
         return bilm.token_encoder(bilm.indexer.word_table(words).to(device))
     # Words of like length together: the convolution runs to the longest word's end.
@@ -145,15 +145,17 @@ class WordCache:
                 vectors = file.get_tensor("vectors")
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise CheckpointError(
-                f"Cannot read the word vectors {path}: {error}. Expected a file that WordCache.save wrote; delete it to do without."
+                f"Cannot read the word vectors {path}: {error}. Expected a file that WordCache.save wrote; "
+                "delete it to do without."
             ) from error
         if made_for != fingerprint(self.bilm):
             raise CheckpointError(
-                f"The word vectors {path} were computed with other weights than this model's. Delete the file, or save it anew."
+                f"The word vectors {path} were computed with other weights than this model's. "
+                "Delete the file, or save it anew."
             )
         if words:
             room = self._capacity(vectors.shape[1])
-            device = self.bilm.forward_lstm.layers[0].bias.device
+            device = next(self.bilm.parameters()).device
             self._keep(words[-room:], vectors[-room:].to(device), _version(self.bilm))
 
     def _find(self, words: Sequence[str], version: object) -> tuple[set[int], list[int], Tensor | None]:

@@ -1,6 +1,6 @@
 """HDF5 in the layout of `allennlp elmo`, which many scripts read.
 
-    "0", "1", ...         one dataset per sentence, by its number in the input: (layers, tokens, dim), (tokens, dim) or pooled
+    "0", "1", ...         one dataset per sentence, by its number in the input: (layers, tokens, dim), or (tokens, dim)
     "sentence_to_index"   shape (1,): a JSON object from sentence to number; of a repeated sentence the last one counts
 
 Old tools wrote float32 without compression; float16 and gzip are ours to offer, and old readers take both.

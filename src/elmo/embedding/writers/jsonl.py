@@ -2,8 +2,8 @@
 
     {"id": 0, "tokens": ["a", "b"], "vectors": [[0.1, ...], [0.2, ...]]}
 
-`"layers": [[[...]]]` (layers, tokens, dim) when all layers were asked for; `"vector": [...]` when pooled, and then `"layers":
-[[...]]` (layers, dim) for all layers. Numbers have as many digits as give back the same float32 (9) or float16 (5).
+`"layers": [[[...]]]` (layers, tokens, dim) when all layers were asked for; pooled, `"vector": [...]`, or `"layers":
+[[...]]` (layers, dim). Numbers have as many digits as give back the same float32 (9) or float16 (5).
 Compressed, it is gzip.
 """
 
@@ -14,7 +14,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 
@@ -35,7 +35,8 @@ class JsonLines:
 
 class JsonLinesPart:
     def __init__(self, path: Path, layout: OutputLayout) -> None:
-        self._file: IO[bytes] = gzip.open(path, "wb", compresslevel=6) if layout.compress else path.open("wb")  # type: ignore[assignment]
+        opened = gzip.GzipFile(path, "wb", compresslevel=6) if layout.compress else path.open("wb")
+        self._file = cast(IO[bytes], opened)
         self._key = "layers" if layout.num_layers is not None else "vector" if layout.pooled else "vectors"
         self._number = "%.9g" if layout.dtype == "float32" else "%.5g"
 

@@ -27,7 +27,9 @@ MOST_SENTENCES = 900_000
 class Safetensors:
     def open_part(self, path: Path, layout: OutputLayout) -> SafetensorsPart:
         if layout.compress:
-            raise ConfigError("safetensors files cannot be compressed. Leave compression off, or write hdf5 or Parquet.")
+            raise ConfigError(
+                "safetensors files cannot be compressed. Leave compression off, or write hdf5 or Parquet."
+            )
         return SafetensorsPart(path)
 
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:

@@ -1,0 +1,171 @@
+"""Stopping and going on: nothing lost, nothing doubled, nothing half under the final name."""
+
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo.embedding.writers import vector_writer as module
+from elmo.embedding.writers.record import OutputLayout, Record
+from elmo.embedding.writers.vector_writer import VectorWriter
+from elmo.errors import ConfigError, InputError
+
+LAYOUT = OutputLayout(None, 4, False, "float32")
+
+
+def record(index: int) -> Record:
+    return Record(index, f"w{index}", [f"w{index}"], np.full((1, 4), index, np.float32))
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PART_BYTES", 400)  # some four sentences
+
+
+def run(path: Path, count: int, *, resume: bool = False, stop_at: int | None = None, **options: object) -> None:
+    with VectorWriter(path, "hdf5", layout=LAYOUT, resume=resume, **options) as writer:  # type: ignore[arg-type]
+        for index in range(0 if writer.complete else count):
+            if index == stop_at:
+                raise KeyboardInterrupt
+            if index < writer.num_finished:
+                writer.skip([f"w{index}"])
+            else:
+                writer.write(record(index))
+
+
+def check(path: Path, count: int) -> None:
+    with h5py.File(path) as file:
+        assert len(file) == count + 1
+        for index in range(count):
+            np.testing.assert_array_equal(file[str(index)], record(index).vectors)
+
+
+def test_interrupted_and_resumed(tmp_path: Path) -> None:
+    path = tmp_path / "out.hdf5"
+    for stop_at in (3, 11, 12):
+        with pytest.raises(KeyboardInterrupt):
+            run(path, 20, resume=True, stop_at=stop_at)
+        assert not path.exists()
+    run(path, 20, resume=True)
+    check(path, 20)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("count", [3, 20])
+def test_killed_between_any_two_steps_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Copy the folder before every rename, removal and creation: each copy is what a kill at that moment leaves."""
+    work, moments = tmp_path / "work", tmp_path / "moments"
+    work.mkdir()
+    taken = 0
+
+    def watch(owner: object, name: str) -> None:
+        original = getattr(owner, name)
+
+        def step(*args: object, **kwargs: object) -> object:
+            nonlocal taken
+            shutil.copytree(work, moments / str(taken))
+            taken += 1
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, step)
+
+    with monkeypatch.context() as patch:
+        monkeypatch = patch
+        for owner, name in ((os, "replace"), (Path, "unlink"), (Path, "touch"), (shutil, "rmtree"), (Path, "mkdir")):
+            watch(owner, name)
+        run(work / "out.hdf5", count)
+    assert taken >= 8
+    for moment in range(taken):
+        path = moments / str(moment) / "out.hdf5"
+        if path.exists():
+            check(path, count)
+        run(path, count, resume=True)
+        check(path, count)
+        assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_output_that_exists_is_safe(tmp_path: Path) -> None:
+    path = tmp_path / "out.hdf5"
+    path.write_text("precious")
+    with pytest.raises(ConfigError, match=r"exists.*--force"):
+        run(path, 5)
+    with pytest.raises(KeyboardInterrupt):
+        run(path, 20, overwrite=True, stop_at=9)
+    assert path.read_text() == "precious"
+    run(path, 20, overwrite=True)
+    check(path, 20)
+    run(path, 20, resume=True)
+    check(path, 20)
+
+
+def test_a_stopped_run_is_not_lost_by_accident(tmp_path: Path) -> None:
+    path = tmp_path / "out.hdf5"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, 20, stop_at=9)
+    with pytest.raises(ConfigError, match="--resume"):
+        run(path, 20)
+    run(path, 20, overwrite=True)
+    check(path, 20)
+
+
+def test_a_run_that_failed_at_once_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "out.hdf5", 20, stop_at=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_input_or_other_settings_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "out.hdf5"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, 20, stop_at=9, settings={"layers": "top"})
+    with pytest.raises(ConfigError, match="layers was 'top', is 'all'"):
+        run(path, 20, resume=True, settings={"layers": "all"})
+    with (
+        pytest.raises(InputError, match="first 9 sentences are not those"),
+        VectorWriter(path, "hdf5", layout=LAYOUT, resume=True, settings={"layers": "top"}) as writer,
+    ):
+        for _ in range(writer.num_finished):
+            writer.skip(["other"])
+    with pytest.raises(InputError, match=r"has 4 sentences, but .* holds 9"):
+        run(path, 4, resume=True, settings={"layers": "top"})
+    run(path, 20, resume=True, settings={"layers": "top"})
+    check(path, 20)
+
+
+def fail(part: Any, _: Record) -> None:
+    part._file.write(b'{"half')
+    raise OSError("disk full")
+
+
+def test_a_part_that_failed_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out.jsonl"
+    with (
+        pytest.raises(OSError, match="disk full"),
+        VectorWriter(path, "jsonl", layout=LAYOUT) as writer,
+    ):
+        for index in range(20):
+            if index == 9:
+                monkeypatch.setattr(writer._part, "add", partial(fail, writer._part))
+            writer.write(record(index))
+    with VectorWriter(path, "jsonl", layout=LAYOUT, resume=True) as writer:
+        assert writer.num_finished in (4, 5, 8)
+        for index in range(20):
+            writer.skip([f"w{index}"]) if index < writer.num_finished else writer.write(record(index))
+    assert len(path.read_text().splitlines()) == 20 and "half" not in path.read_text()
+
+
+@pytest.mark.parametrize("place", ["missing/out.hdf5", "file/out.hdf5"])
+def test_a_place_that_cannot_be_written(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="Cannot write"):
+        run(tmp_path / place, 3)
+
+
+def test_a_folder_is_no_output(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a folder"):
+        run(tmp_path, 3)
