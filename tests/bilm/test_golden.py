@@ -1,4 +1,4 @@
-"""The biLM gives the numbers of the old tools: all layers, pure and with carried state (tests/golden, shared fixtures)."""
+"""The biLM gives the numbers of the old tools: all layers, from zero state and with carried state."""
 
 import json
 from collections.abc import Iterator

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
@@ -188,15 +189,14 @@ def _scheme(ids: dict[str, int], max_characters: int, path: Path) -> CharacterSc
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Torch's remarks about the pickle; the error says enough.
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        # Torch raises this for damaged files too; only the message tells them apart.
-        if "Unsupported" in str(error) or "GLOBAL" in str(error):
-            raise CheckpointError(
-                f"{path} holds Python code besides weights, which could do anything when opened, so it was not. "
-                "Expected a state dict of tensors; get the file from a source that you trust."
-            ) from error
-        raise CheckpointError(_damaged(path, error)) from error
+        raise CheckpointError(
+            f"{path} is damaged or holds Python code besides weights; code in a model could do anything, so it was not "
+            "run. Expected a state dict of tensors; get the file again, from a source that you trust."
+        ) from error
     except Exception as error:  # A damaged pickle can raise anything.
         raise CheckpointError(_damaged(path, error)) from error
     if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):

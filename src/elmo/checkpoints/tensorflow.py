@@ -69,7 +69,7 @@ def read(files: TensorFlowFiles, *, vocabulary: Path | None = None) -> Checkpoin
     tensors = read_tensors(config, stored, source=str(files.prefix))
     softmax = _softmax(stored, config, files.prefix)
     card: dict[str, Any] = {"source": FORMAT, "options": other_options(plain)}
-    if "global_step" in variables:
+    if "global_step" in variables and variables["global_step"].shape == ():
         card["global_step"] = int(variables["global_step"][...])
     folder, words = files.prefix.parent, None
     if config.word_embedding is not None:

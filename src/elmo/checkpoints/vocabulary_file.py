@@ -63,8 +63,10 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
     """Write a file for bilm-tf's readers, which know the special tokens by bilm-tf's names only."""
-    theirs = dict(zip(vocabulary.special_tokens, _BILM_TOKENS, strict=True))
+    # Names are exchanged, so that an ordinary word with such a name stays a word of its own.
+    names = dict(zip(_BILM_TOKENS, vocabulary.special_tokens, strict=True))
+    names |= dict(zip(vocabulary.special_tokens, _BILM_TOKENS, strict=True))
     try:
-        Vocabulary(tuple(theirs.get(word, word) for word in vocabulary.words)).save(path)
+        Vocabulary(tuple(names.get(word, word) for word in vocabulary.words)).save(path)
     except InputError as error:
         raise CheckpointError(f"The vocabulary cannot be written in bilm-tf's way: {error}") from error
