@@ -1,0 +1,122 @@
+"""Text that has become numbers: memory-mapped word ids, made once per corpus (`build_corpus.py`).
+
+    corpus.json      what it was made from, and where each source begins
+    tokens.u32       <S> w1 ... wn </S> of every sentence, one after another, as ids of the lexicon
+    sentences.u64    where each sentence begins in tokens.u32, and the end
+    lexicon.txt      every word type: <S> </S> <UNK>, then by falling frequency (or a given vocabulary first)
+    counts.f64       how often an epoch reads each type
+    spelling-*.u16   the character ids of each type, for one way of spelling
+
+The softmax's vocabulary is a prefix of the lexicon. A word beyond it keeps its own spelling where it is read and becomes
+<UNK> only where it is to be predicted (COMPAT 7). Nothing here is read into memory whole: the operating system maps what
+is used and may drop it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.text.characters import CharacterScheme
+
+SPECIALS = ("<S>", "</S>", "<UNK>")
+INDEX_FILE, TOKENS_FILE, SENTENCES_FILE = "corpus.json", "tokens.u32", "sentences.u64"
+LEXICON_FILE, COUNTS_FILE = "lexicon.txt", "counts.f64"
+
+
+@dataclass(frozen=True)
+class CorpusSource:
+    """A run of sentences that belong together."""
+
+    name: str
+    role: str
+    """train or heldout"""
+    weight: float
+    first_sentence: int
+    num_sentences: int
+    num_words: int
+    """Without the sentence markers."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Predictions that one reading makes in each direction: every word, and one marker a sentence."""
+        return self.num_words + self.num_sentences
+
+
+class Corpus:
+    """A corpus folder, opened."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.index: dict[str, Any] = json.loads((folder / INDEX_FILE).read_text(encoding="utf-8"))
+        self.sources = [CorpusSource(**source) for source in self.index["sources"]]
+        self.tokens: npt.NDArray[np.uint32] = _map(folder / TOKENS_FILE, np.uint32)
+        self.offsets: npt.NDArray[np.uint64] = _map(folder / SENTENCES_FILE, np.uint64)
+        self.counts: npt.NDArray[np.float64] = _map(folder / COUNTS_FILE, np.float64)
+
+    @property
+    def special_ids(self) -> tuple[int, int, int]:
+        """Begin of sentence, end of sentence, unknown word."""
+        begin, end, unknown = self.index["special_ids"]
+        return begin, end, unknown
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the text or what was made of it does."""
+        return str(self.index["fingerprint"])
+
+    def role(self, name: str) -> list[CorpusSource]:
+        return [source for source in self.sources if source.role == name]
+
+    def words(self, limit: int | None = None) -> list[str]:
+        """The lexicon, or its first words."""
+        found: list[str] = []
+        with (self.folder / LEXICON_FILE).open(encoding="utf-8", newline="\n") as lines:
+            for line in lines:
+                if limit is not None and len(found) >= limit:
+                    break
+                found.append(line.removesuffix("\n"))
+        return found
+
+    def vocabulary_size(self, limit: int, min_count: int) -> int:
+        """Length of the lexicon's prefix that is frequent enough, specials included; a given vocabulary stays whole."""
+        if self.index["given_vocabulary"]:
+            return int(self.index["given_vocabulary"])
+        frequent = int(np.count_nonzero(self.counts[len(SPECIALS) :] >= min_count)) + len(SPECIALS)
+        return min(limit, frequent)
+
+    def characters(self) -> str:
+        """The distinct characters of the training text, the most frequent first."""
+        found: Counter[str] = Counter()
+        for word, count in zip(self.words(), self.counts, strict=True):
+            if count > 0 and word not in SPECIALS:
+                for character in word:
+                    found[character] += float(count)  # type: ignore[assignment]
+        return "".join(sorted(found, key=lambda character: (-found[character], character)))
+
+    def spelling(self, scheme: CharacterScheme) -> npt.NDArray[np.uint16]:
+        """Character ids of every type, (types, max_characters); made when first asked for."""
+        name = hashlib.sha256(json.dumps(scheme.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
+        path = self.folder / f"spelling-{name}.u16"
+        if not path.exists():
+            temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
+            with temporary.open("wb") as file:
+                words = self.words()
+                for start in range(0, len(words), 10_000):
+                    rows = [scheme.encode_word(word) for word in words[start : start + 10_000]]
+                    file.write(np.array(rows, dtype=np.uint16).tobytes())
+            temporary.replace(path)
+        return _map(path, np.uint16).reshape(-1, scheme.max_characters)
+
+
+def _map(path: Path, dtype: Any) -> Any:
+    # An empty file cannot be mapped.
+    return np.memmap(path, dtype=dtype, mode="r") if path.stat().st_size else np.zeros(0, dtype=dtype)

@@ -1,0 +1,100 @@
+"""Where a run's reports are kept: a JSONL file always, TensorBoard if it is installed, a picture of the curves at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from elmo.pretrain.loop import Report
+
+LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
+
+
+class JsonLog:
+    """One JSON object a line."""
+
+    def __init__(self, path: Path, *, from_update: int = 0) -> None:
+        """Goes on with an existing log; what it says about updates after `from_update` is about to happen again."""
+        lines = [line for line in read_log(path) if line["update"] <= from_update] if path.exists() else []
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        partial.replace(path)
+        self._file = path.open("a", encoding="utf-8")
+
+    def __call__(self, report: Report) -> None:
+        line = {"kind": report.kind, "update": report.update, **report.values}
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a log: a run that was killed may have left half a line."""
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(dict(json.loads(line)))
+        except ValueError:
+            continue
+    return found
+
+
+class TensorBoardLog:
+    """The numbers of the reports as TensorBoard scalars."""
+
+    def __init__(self, folder: Path, *, from_update: int = 0) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # the extra `tensorboard`
+
+        self._writer = SummaryWriter(str(folder), purge_step=from_update + 1)  # type: ignore[no-untyped-call]
+
+    def __call__(self, report: Report) -> None:
+        for name, value in _scalars(report.values, report.kind):
+            self._writer.add_scalar(name, value, report.update)  # type: ignore[no-untyped-call]
+        self._writer.flush()  # type: ignore[no-untyped-call]
+
+
+def tensorboard_is_installed() -> bool:
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _scalars(values: dict[str, Any], prefix: str) -> list[tuple[str, float]]:
+    found: list[tuple[str, float]] = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found += _scalars(value, f"{prefix}/{name}")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found.append((f"{prefix}/{name}", float(value)))
+    return found
+
+
+def draw_curves(log: Path, picture: Path) -> None:
+    """Sampled loss and held-out perplexity over the tokens read, as PNG or SVG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    lines = read_log(log)
+    train = [line for line in lines if line["kind"] == "train"]
+    heldout = [line for line in lines if line["kind"] == "heldout"]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    millions = [line["tokens"] / 1e6 for line in train]
+    left.plot(millions, [line["loss_forward"] for line in train], label="forward", linewidth=0.9)
+    left.plot(millions, [line["loss_backward"] for line in train], label="backward", linewidth=0.9)
+    sampled = "sampled " if train and train[0]["sampled"] else ""
+    left.set(xlabel="million tokens read", ylabel=f"{sampled}training loss (nats per token)")
+    left.legend()
+    names = [name for name, value in heldout[0].items() if isinstance(value, dict)] if heldout else []
+    for name in names if len(names) > 2 else ["all"] * bool(heldout):
+        points = [line[name]["both"] for line in heldout]
+        right.plot([line["tokens"] / 1e6 for line in heldout], points, marker=".", label=name)
+    right.set(xlabel="million tokens read", ylabel="held-out perplexity, full softmax", yscale="log")
+    if names:
+        right.legend()
+    figure.savefig(picture, dpi=120)
+    plt.close(figure)

@@ -1,0 +1,167 @@
+"""The training loop: the only one, for pre-training and fine-tuning alike.
+
+Left out: what an update is (`run.py`), where reports go (`logs.py`), printing (`elmo.commands`).
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from elmo.errors import ElmoError
+from elmo.pretrain.checkpoint import CheckpointFolder
+from elmo.pretrain.perplexity import Perplexity, measure
+from elmo.pretrain.run import Run, Update
+
+
+class TrainingError(ElmoError):
+    """Training cannot go on."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Something to tell: a training interval, an evaluation, a checkpoint, the end."""
+
+    kind: str
+    update: int
+    values: dict[str, Any]
+
+
+Observer = Callable[[Report], None]
+
+
+def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export: Callable[[], None]) -> None:
+    """Train to the end, or until asked to stop; `export` writes the model whenever it is the best so far."""
+    settings, world = run.settings.training, run.world
+    meter, last_saved = _Meter(), time.monotonic()
+    with _stop_signals() as stop:
+        while run.share_done < 1:
+            update = run.step(stop_asked=stop.asked)
+            if not update.is_finite and run.progress.half_scale < 1:
+                raise TrainingError(_explain_failure(run, update, checkpoints))
+            meter.add(update)
+            number, done = run.progress.update, run.share_done >= 1
+            if number % settings.log_every == 0 or done:
+                observe(Report("train", number, meter.values(run)))
+                meter = _Meter()
+            better = tired = False
+            if (number % settings.evaluate_every == 0 or done) and run.corpus.role("heldout"):
+                better = evaluate(run, observe, everything=done)
+                tired = 0 < settings.patience <= run.progress.failures
+            waited = time.monotonic() - last_saved > 60 * settings.checkpoint_minutes
+            if number % settings.checkpoint_every == 0 or done or better or tired or update.stop or world.agree(waited):
+                save(run, checkpoints, observe)
+                last_saved = time.monotonic()
+                if world.leads and (better or not run.corpus.role("heldout")):
+                    export()
+            if update.stop or tired:
+                observe(Report("stopped" if update.stop else "early stop", number, {}))
+                return
+    observe(Report("finished", run.progress.update, {}))
+
+
+def evaluate(run: Run, observe: Observer, *, everything: bool = False) -> bool:
+    """Held-out perplexity per source; returns whether it is the best so far."""
+    world, limit = run.world, None if everything else run.settings.training.evaluate_tokens
+    values: dict[str, Any] = {}
+    total = Perplexity(0.0, 0.0, 0)
+    for source in run.corpus.role("heldout"):
+        part = measure(
+            run.bilm, run.softmax, run.corpus, source, max_tokens=limit, shard=(world.rank, world.size)
+        )
+        sums = torch.tensor([part.forward_loss, part.backward_loss, part.num_tokens, part.num_unknown], dtype=torch.float64)
+        forward, backward, tokens, unknown = world.sum(sums.to(world.device)).tolist()
+        result = Perplexity(forward, backward, int(tokens), int(unknown))
+        values[source.name] = result.values()
+        total += result
+    values["all"] = total.values()
+    better = total.both < run.progress.best
+    if better:
+        run.progress = replace(run.progress, best=total.both, best_update=run.progress.update, failures=0)
+    else:
+        run.progress = replace(run.progress, failures=run.progress.failures + 1)
+    observe(Report("heldout", run.progress.update, {**values, "best": better, "tokens": run.progress.tokens}))
+    return better
+
+
+def save(run: Run, checkpoints: CheckpointFolder, observe: Observer) -> None:
+    """Write a checkpoint; every process must take part."""
+    state = run.state()
+    if run.world.leads:
+        path = checkpoints.save(state, update=run.progress.update, best_update=run.progress.best_update)
+        observe(Report("checkpoint", run.progress.update, {"path": str(path)}))
+    run.world.wait()
+
+
+class _Meter:
+    """Means over the updates since the last report."""
+
+    def __init__(self) -> None:
+        self.updates: list[Update] = []
+
+    def add(self, update: Update) -> None:
+        self.updates.append(update)
+
+    def values(self, run: Run) -> dict[str, Any]:
+        tokens = sum(update.num_tokens for update in self.updates)
+        forward = sum(update.forward_loss * update.num_tokens for update in self.updates) / tokens
+        backward = sum(update.backward_loss * update.num_tokens for update in self.updates) / tokens
+        seconds = sum(update.seconds for update in self.updates)
+        share = run.share_done
+        return {
+            "epoch": run.batches.epochs_read,
+            "share": share,
+            "loss_forward": forward,
+            "loss_backward": backward,
+            "loss": (forward + backward) / 2,
+            "sampled": run.is_sampled,
+            "gradient_norm": max(update.gradient_norm for update in self.updates),
+            "rate": self.updates[-1].rate,
+            "tokens": run.progress.tokens,
+            "tokens_per_second": tokens / seconds,
+            "seconds": run.progress.seconds,
+            "seconds_left": run.progress.seconds * (1 - share) / share if share else None,
+        }
+
+
+def _explain_failure(run: Run, update: Update, checkpoints: CheckpointFolder) -> str:
+    latest = checkpoints.latest()
+    safe = f"The last good checkpoint is {latest}" if latest else "No checkpoint had been written yet"
+    return (
+        f"Update {run.progress.update} gave a loss of {update.forward_loss} forward and {update.backward_loss} backward, "
+        f"gradient norm {update.gradient_norm}: training has diverged and was stopped before the weights changed. {safe}; "
+        "go on from it with --resume and a lower optimiser.learning_rate or optimiser.clip_norm (--set)."
+    )
+
+
+class _Stop:
+    asked = False
+
+
+@contextmanager
+def _stop_signals() -> Iterator[_Stop]:
+    """Ctrl-C and SIGTERM ask for a stop after the present update; a second one stops at once."""
+    stop = _Stop()
+
+    def ask(number: int, frame: Any) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    try:
+        before = [signal.signal(number, ask) for number in signals]
+    except ValueError:  # only the main thread may
+        yield stop
+        return
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,104 @@
+"""How well a biLM predicts held-out text: perplexity under the full softmax (paper, section 5 of our notes on metrics).
+
+    forward = exp(mean -ln p(next word)), backward = exp(mean -ln p(previous word)), both = exp of the mean of the two means
+
+Sentence ends count (`</S>` forward, `<S>` backward). Every sentence starts from the same state, so the result does not depend
+on how sentences are batched. Perplexities under different vocabularies cannot be compared.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from elmo.bilm.model import BiLM, BiLMState
+from elmo.pretrain.batches import cut_by_budget, sentence_batch, sentence_spans
+from elmo.pretrain.corpus import Corpus, CorpusSource
+from elmo.pretrain.objective import BatchEncoder, run_bilm
+from elmo.pretrain.softmax import WordSoftmax
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """Summed losses over a text, and what follows from them."""
+
+    forward_loss: float
+    backward_loss: float
+    num_tokens: int
+    """Predictions in each direction: the words, and one marker a sentence."""
+    num_unknown: int = 0
+    """Words among them that the softmax knows only as <UNK>."""
+
+    @property
+    def forward(self) -> float:
+        return _exp(self.forward_loss / max(1, self.num_tokens))
+
+    @property
+    def backward(self) -> float:
+        return _exp(self.backward_loss / max(1, self.num_tokens))
+
+    @property
+    def both(self) -> float:
+        return _exp((self.forward_loss + self.backward_loss) / (2 * max(1, self.num_tokens)))
+
+    def values(self) -> dict[str, float]:
+        """Plain figures for logs and tables."""
+        return {
+            "forward": self.forward,
+            "backward": self.backward,
+            "both": self.both,
+            "tokens": self.num_tokens,
+            "unknown": self.num_unknown,
+        }
+
+    def __add__(self, other: Perplexity) -> Perplexity:
+        return Perplexity(
+            self.forward_loss + other.forward_loss,
+            self.backward_loss + other.backward_loss,
+            self.num_tokens + other.num_tokens,
+            self.num_unknown + other.num_unknown,
+        )
+
+
+def _exp(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf
+
+
+@torch.no_grad()
+def measure(
+    bilm: BiLM,
+    softmax: WordSoftmax,
+    corpus: Corpus,
+    source: CorpusSource,
+    *,
+    max_tokens: int | None = None,
+    batch_tokens: int = 4096,
+    state: BiLMState | None = None,
+    shard: tuple[int, int] = (0, 1),
+) -> Perplexity:
+    """Perplexity on a source, or on sentences evenly spread over it that hold about `max_tokens`.
+
+    `state`: one row to start every sentence from; None starts from nothing. `shard` (index, of): a process's share.
+    """
+    stride = 1 if max_tokens is None else max(1, source.num_tokens // max_tokens)
+    sentences = source.first_sentence + np.arange(0, source.num_sentences, stride)[shard[0] :: shard[1]]
+    encoder = BatchEncoder(corpus, bilm, softmax.num_words)
+    device = softmax.weight.device
+    total = Perplexity(0.0, 0.0, 0)
+    training = bilm.training
+    bilm.eval()
+    for spans in cut_by_budget(sentence_spans(corpus, sentences), batch_tokens):
+        inputs = encoder.encode(sentence_batch(corpus, spans)).to(device)
+        start = None if state is None else state.expand(len(spans))
+        hidden = run_bilm(bilm, inputs, state=start)
+        losses = [
+            -float(softmax.log_probabilities(states, direction.targets).sum(dtype=torch.float64))
+            for states, direction in zip((hidden.forward, hidden.backward), inputs.directions, strict=True)
+        ]
+        targets = inputs.directions[0].targets
+        total += Perplexity(losses[0], losses[1], len(targets), int((targets == encoder.unknown).sum()))
+    bilm.train(training)
+    return total

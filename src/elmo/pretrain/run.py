@@ -1,0 +1,291 @@
+"""A training run: everything that an update changes, the update itself, and its state as a checkpoint."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from elmo.bilm.model import BiLM, BiLMState
+from elmo.pretrain.batches import Batch, Batches
+from elmo.pretrain.checkpoint import RunState
+from elmo.pretrain.corpus import Corpus
+from elmo.pretrain.negatives import Negatives, draw_negatives
+from elmo.pretrain.objective import BatchEncoder, Hidden, ModelInputs, run_bilm
+from elmo.pretrain.optimiser import Optimiser, learning_rate
+from elmo.pretrain.settings import PretrainSettings
+from elmo.pretrain.softmax import SoftmaxRows, WordSoftmax, full_loss, sampled_loss
+from elmo.pretrain.world import World
+
+
+_DOUBLE_HALF_SCALE = 2000
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is; part of its checkpoints."""
+
+    update: int = 0
+    tokens: int = 0
+    """Predictions made in each direction."""
+    seconds: float = 0.0
+    """Spent in updates."""
+    best: float = float("inf")
+    """The lowest held-out perplexity so far, and the update it was measured at."""
+    best_update: int | None = None
+    failures: int = 0
+    """Evaluations since then."""
+    half_scale: float = 1.0
+    """What float16 losses are multiplied by so that small gradients do not vanish; halved when large ones overflow."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one update did."""
+
+    forward_loss: float
+    """Mean over tokens; of the sampled softmax if that is trained."""
+    backward_loss: float
+    gradient_norm: float
+    rate: float
+    num_tokens: int
+    seconds: float
+    stop: bool
+    """Whether some process was asked to stop."""
+
+    @property
+    def is_finite(self) -> bool:
+        return math.isfinite(self.forward_loss + self.backward_loss + self.gradient_norm)
+
+
+class _Both(nn.Module):
+    """The biLM with `run_bilm` as its forward, for torch's data parallelism."""
+
+    def __init__(self, bilm: BiLM) -> None:
+        super().__init__()
+        self.bilm = bilm
+
+    def forward(self, inputs: ModelInputs, state: BiLMState | None, dropout: float) -> Hidden:
+        return run_bilm(self.bilm, inputs, state=state, dropout=dropout)
+
+
+class Run:
+    """Model, softmax, optimiser and place in the text."""
+
+    def __init__(
+        self,
+        settings: PretrainSettings,
+        corpus: Corpus,
+        batches: Batches,
+        *,
+        bilm: BiLM,
+        softmax: WordSoftmax,
+        world: World | None = None,
+    ) -> None:
+        self.settings = settings
+        self.corpus = corpus
+        self.batches = batches
+        self.world = world or World()
+        self.bilm = bilm.to(self.world.device).train()
+        self.softmax = WordSoftmax(softmax.weight.to(self.world.device), softmax.bias.to(self.world.device))
+        self.optimiser = Optimiser(settings.optimiser, self.bilm, self.softmax)
+        self.encoder = BatchEncoder(corpus, bilm, softmax.num_words)
+        half = settings.training.precision == "float16"
+        self.progress = Progress(half_scale=2.0**14 if half else 1.0)
+        self._model = self.world.wrap(_Both(self.bilm))
+        self._num_parts = settings.training.accumulate
+        self._states: list[BiLMState | None] = [None] * self._num_parts
+
+    @property
+    def share_done(self) -> float:
+        """From 0 to 1, by whichever of updates, minutes or epochs the settings ask for."""
+        training, progress = self.settings.training, self.progress
+        if training.updates is not None:
+            return progress.update / training.updates
+        if training.minutes is not None:
+            return progress.seconds / (60 * training.minutes)
+        return self.batches.epochs_read / training.epochs
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the losses are those of the sampled softmax, which are not perplexities."""
+        settings = self.settings.softmax
+        return settings.kind == "sampled" and settings.negatives < self.softmax.num_words
+
+    def step(self, *, stop_asked: bool = False) -> Update:
+        """Learn from the next batch."""
+        start = time.perf_counter()
+        rate = learning_rate(self.settings.optimiser, update=self.progress.update, progress=self.share_done)
+        batch = self.batches.read()
+        parts = [self._part(batch, index) for index in range(self._num_parts)]
+        negatives = self._draw_negatives()
+        rows = self.softmax.take(self._needed_rows(parts, negatives))
+        losses = torch.zeros(2, dtype=torch.float64)
+        for index, (inputs, counts) in enumerate(parts):
+            with self._no_sync(index):
+                losses += self._learn(inputs, rows, negatives, index=index, counts=counts, num_tokens=batch.num_tokens)
+        norm = self._average_gradients(rows)
+        # One small exchange, so that all processes see the same losses, the same clock and the same wish to stop.
+        seconds = time.perf_counter() - start if self.world.leads else 0.0
+        mine = torch.tensor([*losses, float(stop_asked), seconds], dtype=torch.float64, device=self.world.device)
+        forward, backward, stop, seconds = self.world.sum(mine).tolist()
+        update = Update(forward, backward, norm, rate, batch.num_tokens, seconds, stop > 0)
+        self._apply(rows, update)
+        return update
+
+    def _average_gradients(self, rows: SoftmaxRows) -> float:
+        """Make the gradients those of the mean loss over all processes, cut them; returns their norm."""
+        for table in (rows.weight, rows.bias):
+            assert table.grad is not None
+            self.world.sum(table.grad)
+            table.grad /= self.world.size
+        return self.optimiser.clip(rows, scale=self.progress.half_scale)
+
+    def _apply(self, rows: SoftmaxRows, update: Update) -> None:
+        half_scale = self.progress.half_scale
+        if update.is_finite:
+            self.optimiser.step(rows, rate=update.rate)
+            if half_scale != 1.0 and self.progress.update % _DOUBLE_HALF_SCALE == 0:
+                half_scale *= 2
+        else:
+            half_scale /= 2
+            self.optimiser.skip()
+        self.progress = replace(
+            self.progress,
+            update=self.progress.update + 1,
+            tokens=self.progress.tokens + update.num_tokens,
+            seconds=self.progress.seconds + update.seconds,
+            half_scale=half_scale,
+        )
+
+    def _part(self, batch: Batch, index: int) -> tuple[ModelInputs, bool]:
+        """One part of this process's share of a batch; if nothing is left for it, a row that does not count."""
+        of = self.world.size * self._num_parts
+        part = batch.part(self.world.rank * self._num_parts + index, of)
+        counts = len(part.forward.lengths) > 0
+        if not counts:
+            part = batch.part(0, len(batch.forward.lengths))
+        return self.encoder.encode(part).to(self.world.device), counts
+
+    def _draw_negatives(self) -> tuple[Negatives, Negatives] | None:
+        if not self.is_sampled:
+            return None
+        count, num_words = self.settings.softmax.negatives, self.softmax.num_words
+        seed = (self.settings.training.seed, self.progress.update)
+        forward, backward = (draw_negatives(count, num_words, seed=(*seed, direction)) for direction in (0, 1))
+        return forward, backward
+
+    def _needed_rows(
+        self, parts: list[tuple[ModelInputs, bool]], negatives: tuple[Negatives, Negatives] | None
+    ) -> Tensor | None:
+        """The words of all processes' targets and of the negatives: the same in every process."""
+        if negatives is None:
+            return None
+        targets = torch.cat([direction.targets for inputs, _ in parts for direction in inputs.directions])
+        everyone = self.world.gather(targets.unique().cpu())
+        drawn = [negative.ids for negative in negatives]
+        return torch.cat([*everyone, *drawn]).unique().to(self.world.device)
+
+    def _learn(
+        self,
+        inputs: ModelInputs,
+        rows: SoftmaxRows,
+        negatives: tuple[Negatives, Negatives] | None,
+        *,
+        index: int,
+        counts: bool,
+        num_tokens: int,
+    ) -> Tensor:
+        """Add one part's gradients; returns its share of both directions' mean losses."""
+        training, device = self.settings.training, self.world.device
+        shard = self.world.rank * self._num_parts + index
+        # Dropout's masks follow from seed, update and shard: nothing random needs to be remembered.
+        torch.manual_seed(int(np.random.SeedSequence((training.seed, self.progress.update, shard)).generate_state(1)[0]))
+        dtype = getattr(torch, training.precision)
+        with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
+            hidden = self._model(inputs, self._states[index], training.dropout)
+        if self.batches.carries_state:
+            self._states[index] = hidden.state
+        losses = []
+        for direction, states in enumerate((hidden.forward, hidden.backward)):
+            targets = inputs.directions[direction].targets
+            if negatives is None:
+                loss = full_loss(rows, states.float(), targets)
+            else:
+                words = self.softmax.num_words
+                loss = sampled_loss(rows, states.float(), targets, negatives=negatives[direction], num_words=words)
+            losses.append(loss / num_tokens)
+        # Gradients are averaged over the processes, each of which has only its share of the loss.
+        scale = 0.5 * self.settings.optimiser.loss_scale * self.world.size * self.progress.half_scale
+        ((losses[0] + losses[1]) * (scale * counts)).backward()
+        return torch.stack(losses).detach().double().cpu() * counts
+
+    def _no_sync(self, index: int) -> AbstractContextManager[Any]:
+        """Processes exchange gradients only after the last part."""
+        if self.world.size > 1 and index < self._num_parts - 1:
+            assert isinstance(self._model, DistributedDataParallel)
+            return self._model.no_sync()
+        return nullcontext()
+
+    def state(self) -> RunState:
+        """The whole run, as the leading process writes it. Every process must take part."""
+        tensors = {f"bilm.{name}": tensor for name, tensor in self.bilm.state_dict().items()}
+        tensors |= {"softmax.weight": self.softmax.weight, "softmax.bias": self.softmax.bias}
+        tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state_tensors().items()}
+        lstm = self._gather_states()
+        if lstm is not None:
+            tensors |= {"lstm.hidden": lstm.hidden, "lstm.cell": lstm.cell}
+        counters = {
+            "progress": asdict(self.progress),
+            "position": self.batches.position(),
+            "optimiser_updates": self.optimiser.num_updates,
+            "corpus": self.corpus.fingerprint,
+        }
+        return RunState(tensors, counters)
+
+    @torch.no_grad()
+    def load(self, state: RunState) -> None:
+        """Go on where a checkpoint left off, with any number of processes."""
+        tensors = {name: tensor.to(self.world.device) for name, tensor in state.tensors.items()}
+        self.bilm.load_state_dict(_under("bilm.", tensors))
+        self.softmax.weight.copy_(tensors["softmax.weight"])
+        self.softmax.bias.copy_(tensors["softmax.bias"])
+        self.optimiser.load_state_tensors(
+            _under("optimiser.", tensors), num_updates=state.counters["optimiser_updates"]
+        )
+        self.progress = Progress(**state.counters["progress"])
+        self.batches.go_to(state.counters["position"])
+        if "lstm.hidden" in tensors:
+            first, of = self.world.rank * self._num_parts, self.world.size * self._num_parts
+            self._states = [
+                BiLMState(tensors["lstm.hidden"][:, :, shard::of], tensors["lstm.cell"][:, :, shard::of])
+                for shard in range(first, first + self._num_parts)
+            ]
+
+    def _gather_states(self) -> BiLMState | None:
+        """The LSTM states of all rows of a batch, in the batch's order."""
+        if self._states[0] is None:
+            return None
+        mine = [(state.hidden.cpu(), state.cell.cpu()) for state in self._states if state is not None]
+        parts = [part for everyone in self.world.gather(mine) for part in everyone]
+        return BiLMState(_interleave([hidden for hidden, _ in parts]), _interleave([cell for _, cell in parts]))
+
+
+def _interleave(parts: list[Tensor]) -> Tensor:
+    """Put rows 0::n, 1::n, ... of a batch together again."""
+    directions, layers, _, dim = parts[0].shape
+    whole = parts[0].new_empty(directions, layers, sum(part.shape[2] for part in parts), dim)
+    for index, part in enumerate(parts):
+        whole[:, :, index :: len(parts)] = part
+    return whole
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,219 @@
+"""Settings -> a run that is ready to train: a new one, or one that goes on.
+
+    DIR/                 the model (elmo.load opens it): the best so far by held-out perplexity
+    DIR/run/settings.toml, log.jsonl, curves.png, tensorboard/
+    DIR/run/corpus/      the text as ids, unless --cache put it elsewhere
+    DIR/run/checkpoints/ the whole state, for --resume
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo import config
+from elmo.bilm.initialise import initialise
+from elmo.bilm.model import BiLM
+from elmo.checkpoints import native
+from elmo.checkpoints.checkpoint import Checkpoint
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
+from elmo.pretrain import checkpoint
+from elmo.pretrain.batches import make_batches
+from elmo.pretrain.build_corpus import open_or_build
+from elmo.pretrain.checkpoint import CheckpointFolder
+from elmo.pretrain.corpus import Corpus
+from elmo.pretrain.run import Run
+from elmo.pretrain.settings import PretrainSettings
+from elmo.pretrain.softmax import WordSoftmax
+from elmo.pretrain.world import World
+from elmo.text.vocabulary import Vocabulary
+
+SETTINGS_FILE = "settings.toml"
+_CACHE = "# cache: "
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Project:
+    """A run with its places."""
+
+    folder: Path
+    run: Run
+    vocabulary: Vocabulary
+    checkpoints: CheckpointFolder
+
+    @property
+    def run_folder(self) -> Path:
+        return self.folder / "run"
+
+    def export(self, folder: Path | None = None) -> None:
+        """Write the model as it is now."""
+        run = self.run
+        model = Checkpoint(
+            config=run.bilm.config,
+            tensors=dict(run.bilm.state_dict()),
+            vocabulary=self.vocabulary,
+            softmax=run.softmax.to_weights(),
+            card=self.card(),
+        )
+        native.write(model, folder or self.folder)
+
+    def card(self) -> dict[str, Any]:
+        """What is known about the model."""
+        progress, sources = self.run.progress, self.run.corpus.sources
+        return {
+            "name": self.folder.name,
+            "tokens_seen": progress.tokens,
+            "updates": progress.update,
+            "training_hours": round(progress.seconds / 3600, 3),
+            "heldout_perplexity": progress.best if progress.best_update == progress.update else None,
+            "sources": {
+                f"{source.role}/{source.name}": {
+                    "words": source.num_words, "sentences": source.num_sentences, "weight": source.weight,
+                }
+                for source in sources
+            },
+        }  # fmt: skip
+
+
+def begin(
+    settings: PretrainSettings,
+    folder: Path,
+    *,
+    cache: Path | None = None,
+    initial: PretrainedBiLM | None = None,
+    world: World | None = None,
+    say: Say = lambda line: None,
+) -> Project:
+    """A new run, from random weights or from a model's."""
+    if (folder / "run" / SETTINGS_FILE).exists():
+        raise CheckpointError(
+            f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
+        )
+    world = world or World()
+    path = folder / "run" / SETTINGS_FILE
+    if world.leads:
+        # First of all, so that a run that dies while it reads the text can be resumed too.
+        _write_settings(path, settings, cache)
+    try:
+        return _assemble(settings, folder, cache, initial, world, say)
+    except ElmoError:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def resume(
+    folder: Path,
+    *,
+    overrides: Sequence[str] = (),
+    cache: Path | None = None,
+    world: World | None = None,
+    say: Say = lambda line: None,
+) -> Project:
+    """The run in `folder`, from its last checkpoint."""
+    path = folder / "run" / SETTINGS_FILE
+    if not path.exists():
+        raise CheckpointError(f"{folder} holds no run: {path} is missing. Give the folder that elmo pretrain -o made.")
+    cache = cache or _known_cache(path)
+    settings = config.read(PretrainSettings, path, overrides=overrides)
+    project = _assemble(settings, folder, cache, None, world or World(), say)
+    latest = project.checkpoints.latest()
+    if latest is None:
+        say("no checkpoint yet: starting from the beginning")
+        return project
+    state = checkpoint.read(latest)
+    if state.counters["corpus"] != project.run.corpus.fingerprint:
+        raise InputError(
+            f"The text has changed since {latest} was written, so its place in the text means nothing now. Put the old "
+            f"text back, or start a new run from the model: elmo pretrain --from {folder}"
+        )
+    project.run.load(state)
+    say(f"going on from update {project.run.progress.update:,} ({latest})")
+    return project
+
+
+def _write_settings(path: Path, settings: PretrainSettings, cache: Path | None) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((f"{_CACHE}{cache.absolute()}\n" if cache else "") + config.to_toml(settings), encoding="utf-8")
+    except OSError as error:
+        raise CheckpointError(
+            f"Cannot write into {path.parent}: {error.strerror}. Choose another folder with -o."
+        ) from error
+
+
+def _known_cache(path: Path) -> Path | None:
+    first_line = path.read_text(encoding="utf-8").partition("\n")[0]
+    return Path(first_line.removeprefix(_CACHE)) if first_line.startswith(_CACHE) else None
+
+
+def _assemble(
+    settings: PretrainSettings,
+    folder: Path,
+    cache: Path | None,
+    initial: PretrainedBiLM | None,
+    world: World,
+    say: Say,
+) -> Project:
+    data = settings.data
+    if not data.train:
+        raise ConfigError("There is no text to train on. Give files with --train, or [[data.train]] in the settings.")
+    checkpoints = CheckpointFolder(folder / "run" / "checkpoints", keep=settings.training.keep_checkpoints)
+    if world.leads:
+        checkpoints.check_space(0)
+    given = _given_vocabulary(settings, initial)
+    corpus_folder = cache or folder / "run" / "corpus"
+    if not world.leads:
+        world.wait()
+    corpus = open_or_build(
+        corpus_folder, train=data.train, heldout=data.heldout, tokenizer=data.tokenizer, vocabulary=given, say=say
+    )
+    num_words = corpus.vocabulary_size(data.vocabulary_size, data.min_count)
+    bilm, softmax = _model(settings, corpus, num_words, initial)
+    if world.leads:
+        if bilm.config.characters is not None:
+            corpus.spelling(bilm.config.characters)
+        world.wait()
+    run = Run(settings, corpus, make_batches(corpus, data, seed=settings.training.seed), bilm=bilm, softmax=softmax, world=world)
+    size = checkpoint.size_in_bytes(run.state().tensors)
+    if world.leads:
+        # The old ones, the best one and the one being written; Adam's moments come with the first update.
+        checkpoints.check_space(2 * size * (settings.training.keep_checkpoints + 2))
+    vocabulary = given or Vocabulary(tuple(corpus.words(num_words)))
+    return Project(folder, run, vocabulary, checkpoints)
+
+
+def _given_vocabulary(settings: PretrainSettings, initial: PretrainedBiLM | None) -> Vocabulary | None:
+    if settings.data.vocabulary:
+        vocabulary = Vocabulary.load(settings.data.vocabulary)
+        if initial is not None and initial.softmax is not None and len(initial.softmax.weight) != len(vocabulary):
+            raise ConfigError(
+                f"{settings.data.vocabulary} has {len(vocabulary):,} words, but the model's softmax has "
+                f"{len(initial.softmax.weight):,}. Leave data.vocabulary out to keep the model's own, or use "
+                "elmo finetune, which copies the rows of the words that both have."
+            )
+        return vocabulary
+    return initial.vocabulary if initial is not None else None
+
+
+def _model(
+    settings: PretrainSettings, corpus: Corpus, num_words: int, initial: PretrainedBiLM | None
+) -> tuple[BiLM, WordSoftmax]:
+    generator = torch.Generator().manual_seed(settings.training.seed)
+    if initial is not None:
+        bilm = BiLM(initial.config)
+        bilm.load_state_dict(initial.state_dict())
+        softmax = WordSoftmax.initialise(num_words, initial.config.lstm.projection_dim, generator)
+        if initial.softmax is not None:
+            softmax = WordSoftmax(initial.softmax.weight.clone(), initial.softmax.bias.clone())
+        return bilm, softmax
+    model = settings.model
+    characters = corpus.characters() if model.characters == "codepoints" else ""
+    bilm = BiLM(model.bilm_config(characters=characters, num_words=num_words, tokenizer=settings.data.tokenizer))
+    initialise(bilm, generator)
+    return bilm, WordSoftmax.initialise(num_words, model.projection_dim, generator)

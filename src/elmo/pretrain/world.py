@@ -1,0 +1,79 @@
+"""One process or many: what the processes of a run must agree on (torchrun; gloo on CPUs, nccl on GPUs).
+
+A run by itself is a world of one, where all of this does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among the others."""
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = torch.device("cpu")
+
+    @classmethod
+    def join(cls) -> World:
+        """The world that torchrun set up, or this process alone."""
+        cuda = torch.cuda.is_available()
+        if "WORLD_SIZE" not in os.environ:
+            return cls(device=torch.device("cuda" if cuda else "cpu"))
+        local_rank = int(os.environ.get("LOCAL_RANK", 0))
+        device = torch.device("cuda", local_rank) if cuda else torch.device("cpu")
+        if cuda:
+            torch.cuda.set_device(device)
+        if not dist.is_initialized():
+            dist.init_process_group("nccl" if cuda else "gloo")
+        return cls(dist.get_rank(), dist.get_world_size(), device)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes the files."""
+        return self.rank == 0
+
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """The module with its gradients averaged over all processes."""
+        if self.size == 1:
+            return module
+        on_gpu = self.device.type == "cuda"
+        return DistributedDataParallel(module, device_ids=[self.device] if on_gpu else None)
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over all processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every process's value, in the order of ranks."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
+
+    def agree(self, wish: bool) -> bool:
+        """What the leading process wishes."""
+        if self.size == 1:
+            return wish
+        return bool(self.sum(torch.tensor(float(wish and self.leads), device=self.device)) > 0)
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.size > 1:
+            dist.barrier()
+
+    def leave(self) -> None:
+        if self.size > 1 and dist.is_initialized():
+            dist.destroy_process_group()
