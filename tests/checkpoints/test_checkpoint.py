@@ -1,7 +1,5 @@
 """Filling a model with tensors, and counting what it learns."""
 
-import json
-
 import pytest
 import torch
 
@@ -21,12 +19,13 @@ PUBLISHED = {
 def test_the_published_options_have_the_published_parameters(
     dim: int, projection: int, highways: int, parameters: int, tmp_path
 ) -> None:
-    options = json.loads(
-        '{"lstm": {"use_skip_connections": true, "projection_dim": %d, "cell_clip": 3, "proj_clip": 3, "dim": %d, '
-        '"n_layers": 2}, "char_cnn": {"activation": "relu", "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], '
-        '[6, 512], [7, 1024]], "n_highway": %d, "embedding": {"dim": 16}, "n_characters": 262, '
-        '"max_characters_per_token": 50}}' % (projection, dim, highways)
-    )
+    filters = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+    cnn = {"activation": "relu", "embedding": {"dim": 16}, "filters": filters, "max_characters_per_token": 50}
+    lstm = {"cell_clip": 3, "proj_clip": 3, "n_layers": 2, "use_skip_connections": True}
+    options = {
+        "lstm": {**lstm, "dim": dim, "projection_dim": projection},
+        "char_cnn": {**cnn, "n_characters": 262, "n_highway": highways},
+    }
     assert count_parameters(config_from_options(options, num_words=None, source=tmp_path)) == parameters
 
 

@@ -95,7 +95,7 @@ def test_code_in_a_pickle_does_not_run(copy_of, tmp_path: Path) -> None:
         lambda: torch.save({"weight": Bomb()}, folder / "encoder.pkl"),
     ):
         write()
-        with pytest.raises(CheckpointError, match="holds Python code besides weights.*not run"):
+        with pytest.raises(CheckpointError, match=r"holds Python code besides weights.*not run"):
             many_langs.read(folder)
     assert not (tmp_path / "pwned").exists()
 

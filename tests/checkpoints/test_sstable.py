@@ -1,5 +1,6 @@
 """LevelDB's tables: real ones of TensorFlow, packed ones, damaged ones."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,5 @@ def test_garbage_is_refused(data: bytes) -> None:
 
 @given(st.binary(max_size=100))
 def test_snappy_garbage_is_refused_or_unpacked_within_bounds(data: bytes) -> None:
-    try:
+    with suppress(DamagedTableError):
         assert len(unpack_snappy(data)) <= 1 << 28
-    except DamagedTableError:
-        pass

@@ -1,4 +1,4 @@
-"""bilm-tf's TensorFlow checkpoints, opened without TensorFlow; tests/golden/checkpoints was written by bilm-tf itself."""
+"""bilm-tf's TensorFlow checkpoints, opened without TensorFlow; the golden ones were written by bilm-tf itself."""
 
 import json
 import random

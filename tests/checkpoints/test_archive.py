@@ -1,0 +1,76 @@
+"""Zips that mean harm are refused before anything is written."""
+
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from elmo.checkpoints import archive
+from elmo.checkpoints.archive import unpacked
+from elmo.errors import CheckpointError
+
+
+def zip_with(path: Path, *members: tuple[str | zipfile.ZipInfo, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened:
+        for member, data in members:
+            opened.writestr(member, data)
+    return path
+
+
+def refuse(path: Path, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = path.parent / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    with pytest.raises(CheckpointError, match=message), unpacked(path):
+        raise AssertionError("it was opened")
+    assert not list(temporary.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil.txt", "model/../../evil.txt", "/etc/evil.txt", "C:\\evil.txt", "..\\evil.txt"]
+)
+def test_names_that_climb_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(zip_with(tmp_path / "m.zip", ("options.json", b"{}"), (name, b"x")), "outside its own folder", monkeypatch)
+    assert not (tmp_path / "evil.txt").exists()
+
+
+def test_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = zipfile.ZipInfo("weights.hdf5")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    refuse(zip_with(tmp_path / "m.zip", (link, b"/etc/passwd")), "holds a link", monkeypatch)
+
+
+def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(
+        zip_with(tmp_path / "m.zip", ("weights.hdf5", bytes(50 << 20))), "would grow from .* to 52,428,800", monkeypatch
+    )
+
+
+def test_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 3)
+    refuse(zip_with(tmp_path / "m.zip", *((f"{k}.txt", b"x") for k in range(4))), "holds 4 files", monkeypatch)
+
+
+def test_a_zip_larger_than_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from collections import namedtuple
+
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage(100, 90, 10))
+    refuse(
+        zip_with(tmp_path / "m.zip", ("options.json", b"x" * 11)), "unpacks to 11 bytes, but .* only 10", monkeypatch
+    )
+
+
+def test_a_cut_or_changed_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = zip_with(tmp_path / "m.zip", ("options.json", b"0123456789" * 10))
+    data = bytearray(path.read_bytes())
+    data[45] ^= 0xFF
+    path.write_bytes(data)
+    refuse(path, "Cannot unpack", monkeypatch)
+
+
+def test_what_is_unpacked_is_gone_afterwards(tmp_path: Path) -> None:
+    with unpacked(zip_with(tmp_path / "m.zip", ("a/b/options.json", b"{}"), ("__MACOSX/x", b""))) as folder:
+        assert [file.name for file in folder.iterdir()] == ["options.json"]
+    assert not folder.exists()

@@ -1,0 +1,36 @@
+"""Any model as one of a fixed list of words."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo.checkpoints import allennlp
+from elmo.checkpoints.detect import open_checkpoint
+from elmo.checkpoints.fixed_words import with_fixed_words
+from elmo.checkpoints.pretrained import PretrainedBiLM, load
+
+SENTENCES = [["The", "bank", "of", "the", "river"], ["café", "东京", "."]]
+
+
+@pytest.mark.parametrize("name", ["efml/word_char", "efml/char_only", "allennlp/relu2"])
+def test_listed_words_give_the_same_vectors_even_through_hdf5(name: str, golden: Path, tmp_path: Path) -> None:
+    whole = open_checkpoint(golden / name)
+    words = [word for sentence in SENTENCES for word in sentence]
+    fixed = with_fixed_words(whole, words, source=name)
+    allennlp.write(fixed, tmp_path / "weights.hdf5", options=tmp_path / "options.json")
+    bilm, table = PretrainedBiLM.from_checkpoint(whole, source=name), load(tmp_path)
+    assert table.config.characters is None and table.vocabulary is not None
+    with torch.no_grad():
+        expected = bilm(bilm.indexer.batch(SENTENCES)).layers
+        found = table(table.indexer.batch(SENTENCES)).layers
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+def test_other_words_are_unknown(golden: Path) -> None:
+    fixed = with_fixed_words(open_checkpoint(golden / "efml/char_only"), ["bank", "bank"], source="golden")
+    assert fixed.vocabulary is not None
+    assert fixed.vocabulary.words == ("<bos>", "<eos>", "<UNK>", "bank")
+    assert fixed.vocabulary.id_of("river") == 2
+    table = fixed.tensors["token_encoder.word_embedding.weight"]
+    assert table.shape == (5, 6) and not table[0].any() and table[1:].any(dim=1).all()

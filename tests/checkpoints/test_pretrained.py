@@ -1,0 +1,47 @@
+"""Names -> models: paths, bundled ones, the Hub."""
+
+from pathlib import Path
+
+import pytest
+
+from elmo.checkpoints import hub
+from elmo.checkpoints.pretrained import BUNDLED_MODELS, DEFAULT_MODEL, load, locate
+from elmo.errors import CheckpointError
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise AssertionError("the Hub was asked")
+
+    monkeypatch.setattr(hub, "fetch", refuse)
+
+
+def test_no_name_is_the_bundled_model(no_network: None) -> None:
+    assert locate(None) == BUNDLED_MODELS / DEFAULT_MODEL
+    assert load().config.num_layers == 3
+
+
+def test_a_path_comes_before_a_bundled_name(no_network: None, make_bilm, tmp_path: Path, monkeypatch) -> None:
+    make_bilm().save_pretrained(tmp_path / DEFAULT_MODEL)
+    monkeypatch.chdir(tmp_path)
+    assert load(DEFAULT_MODEL).config == make_bilm().config
+
+
+@pytest.mark.parametrize(
+    "name", ["missing.hdf5", "/no/such/folder", "./missing", "~/missing", "a/b.zip", "model.ckpt-1.index"]
+)
+def test_what_looks_like_a_path_is_not_asked_from_the_hub(name: str, no_network: None) -> None:
+    with pytest.raises(CheckpointError, match="no such file or folder"):
+        locate(name)
+
+
+def test_a_model_opened_offline_gives_the_same_tensors_after_saving(
+    golden: Path, tmp_path: Path, no_network: None
+) -> None:
+    first = load(golden / "allennlp/relu2")
+    first.save_pretrained(tmp_path / "copy")
+    second = load(tmp_path / "copy")
+    assert first.config == second.config
+    for name, parameter in first.named_parameters():
+        assert parameter.equal(second.get_parameter(name))

@@ -1,0 +1,122 @@
+"""elmo convert, by the real command line."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from elmo.checkpoints.checkpoint import Checkpoint
+from elmo.checkpoints.detect import open_checkpoint
+from elmo.commands import app
+from elmo.errors import ElmoError
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def convert(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["convert", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def same_tensors(first: Checkpoint, second: Checkpoint) -> bool:
+    return first.tensors.keys() == second.tensors.keys() and all(
+        torch.equal(tensor, second.tensors[name]) for name, tensor in first.tensors.items()
+    )
+
+
+def test_hdf5_to_ours_and_back_is_exact(tmp_path: Path) -> None:
+    source = GOLDEN / "allennlp/relu2"
+    convert(source, tmp_path / "ours")
+    convert(tmp_path / "ours", tmp_path / "back.hdf5")
+    assert same_tensors(open_checkpoint(source), open_checkpoint(tmp_path / "back.hdf5"))
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["back.hdf5", "options.json", "ours"]
+
+
+def test_a_folder_of_hdf5(tmp_path: Path) -> None:
+    output = convert(GOLDEN / "bilm/word", tmp_path / "old", "--to", "hdf5")
+    assert sorted(file.name for file in (tmp_path / "old").iterdir()) == ["options.json", "vocab.txt", "weights.hdf5"]
+    assert "bilm-tf/AllenNLP hdf5" in output
+    assert same_tensors(open_checkpoint(GOLDEN / "bilm/word"), open_checkpoint(tmp_path / "old"))
+
+
+def test_a_tensorflow_checkpoint_keeps_its_softmax_in_ours_and_not_in_hdf5(tmp_path: Path) -> None:
+    source = GOLDEN / "checkpoints/char/model.ckpt-12.index"
+    assert "Left out" not in convert(source, tmp_path / "ours")
+    assert open_checkpoint(tmp_path / "ours").softmax is not None
+    assert "Left out: the softmax" in convert(source, tmp_path / "w.hdf5")
+
+
+@pytest.mark.parametrize(("storage", "smaller_than"), [("float16", 0.6), ("int8", 0.45)])
+def test_smaller_storages(storage: str, smaller_than: float, tmp_path: Path) -> None:
+    for name, options in (("large", []), ("small", ["--storage", storage])):
+        convert(GOLDEN / "checkpoints/char/weights.hdf5", tmp_path / name, *options)
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("small", "large")]
+    header = 6000  # of names and shapes; these models are tiny
+    assert sizes[0] < smaller_than * sizes[1] + header
+
+
+def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
+    target = tmp_path / "ours"
+    convert(GOLDEN / "allennlp/relu2", target)
+    before = (target / "model.safetensors").read_bytes()
+    with pytest.raises(ElmoError, match=r"exists already.*--force"):
+        convert(GOLDEN / "allennlp/tanh3", target)
+    assert (target / "model.safetensors").read_bytes() == before
+    convert(GOLDEN / "allennlp/tanh3", target, "--force")
+    assert same_tensors(open_checkpoint(GOLDEN / "allennlp/tanh3"), open_checkpoint(target))
+
+
+def test_an_options_file_of_another_model_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text("mine")
+    with pytest.raises(ElmoError, match=r"options\.json exists already"):
+        convert(GOLDEN / "allennlp/relu2", tmp_path / "w.hdf5")
+    assert [file.name for file in tmp_path.iterdir()] == ["options.json"]
+    convert(GOLDEN / "allennlp/relu2", tmp_path / "elmo_weights.hdf5")
+    assert json.loads((tmp_path / "elmo_options.json").read_text())["lstm"]["n_layers"] == 2
+
+
+def test_what_hdf5_cannot_hold_is_refused_and_words_are_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=r"cannot be written .*--words FILE"):
+        convert(GOLDEN / "efml/word_char", tmp_path / "new/w.hdf5")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "words.txt").write_text("bank\nriver\n", encoding="utf-8")
+    output = convert(GOLDEN / "efml/word_char", tmp_path / "new/w.hdf5", "--words", tmp_path / "words.txt")
+    assert "Left out: the characters" in output
+    vocabulary = open_checkpoint(tmp_path / "new/w.hdf5").vocabulary
+    assert vocabulary is not None and vocabulary.words == ("<S>", "</S>", "<UNK>", "bank", "river")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["w.hdf5", "--to", "native"], "A native model is a folder"),
+        (["w.hdf5", "--storage", "int8"], "hold float32 only"),
+        (["out", "--words", "missing.txt"], "Cannot read missing.txt"),
+    ],
+)
+def test_contradictions(arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ElmoError, match=message):
+        convert(GOLDEN / "allennlp/relu2", *arguments)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(ElmoError, match="Cannot write to"):
+        convert(GOLDEN / "allennlp/relu2", tmp_path / "ours")
+
+
+def test_a_failure_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("elmo.checkpoints.native.save_file", full)
+    with pytest.raises(ElmoError, match="No space left on device"):
+        convert(GOLDEN / "allennlp/relu2", tmp_path / "made/for/it")
+    assert not list(tmp_path.iterdir())
