@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from elmo.errors import InputError
-from elmo.text.inputs import open_text
+from elmo.text.inputs.files import ReadProgress, Source, read_lines
 
 T = TypeVar("T")
 
@@ -41,15 +41,10 @@ def bad_line(path: Path | str, line: int, found: str, expected: str) -> InputErr
 
 
 def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
-    """The lines of a text file, plain, .gz or .zst, without their ends, counted from 1."""
-    line = 0
-    try:
-        with open_text(Path(path)) as stream:
-            # Only "\n" ends a line: str.splitlines would also split at characters that occur inside tokens.
-            for line, text in enumerate(stream, start=1):
-                yield line, text.rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise bad_line(path, line + 1, f"bytes that are not UTF-8 ({error.reason})", "UTF-8 text") from error
+    """The lines of a text file, plain or compressed (.gz, .bz2, .xz, .zst), without their ends, counted from 1."""
+    if not Path(path).is_file():
+        raise InputError(f"There is no file {path}. Check the path.")
+    yield from read_lines(Source(Path(path)), ReadProgress())
 
 
 def column_blocks(path: Path | str, *, is_comment: Callable[[str], bool] = lambda text: False) -> Iterator[list[Row]]:

@@ -1,0 +1,42 @@
+"""The task's character CNN: a word's vector depends on the word alone."""
+
+import torch
+
+from elmo.tasks.layers.char_words import CharWords, CharWordsConfig
+
+
+def spell(words: list[str], config: CharWordsConfig, extra: int = 0) -> torch.Tensor:
+    spelt = [config.scheme.spell(word) for word in words]
+    longest = max(map(len, spelt)) + extra
+    return torch.tensor([ids + [config.scheme.padding] * (longest - len(ids)) for ids in spelt])
+
+
+def test_the_vector_is_the_formula() -> None:
+    torch.manual_seed(0)
+    config = CharWordsConfig(embedding_dim=4, widths=(3,), num_filters=5)
+    words = CharWords(config)
+    ids = spell(["ab"], config)
+    found = words(ids)
+    embedded = words.embedding(ids[0])
+    padded = torch.cat([embedded, torch.zeros(2, 4)])
+    convolution = words.convolutions[0]
+    windows = torch.stack(
+        [(convolution.weight * padded[start : start + 3].T).sum((1, 2)) + convolution.bias for start in range(4)]  # type: ignore[operator]
+    )
+    torch.testing.assert_close(found[0], windows.max(dim=0).values.relu())
+
+
+def test_neighbours_in_the_batch_change_nothing() -> None:
+    torch.manual_seed(0)
+    config = CharWordsConfig(embedding_dim=4, widths=(2, 5), num_filters=6)
+    words = CharWords(config)
+    together = words(spell(["a", "extraordinary"], config, extra=3))
+    torch.testing.assert_close(together[:1], words(spell(["a"], config)))
+    assert together.shape == (2, config.output_dim) == (2, 12)
+
+
+def test_long_words_are_cut() -> None:
+    config = CharWordsConfig(embedding_dim=4, num_filters=5, max_characters=6)
+    words = CharWords(config)
+    left, right = words(spell(["abcdX", "abcdY"], config))
+    assert torch.equal(left, right)
