@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
-from elmo.errors import CheckpointError, InputError
+from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.mix.elmo_layer import ElmoLayer
 
 SENTENCES = [["The", "bank", "is", "closed"], ["Hello"]]
@@ -49,6 +49,18 @@ def test_markers_are_kept_on_request(make_bilm: MakeBilm) -> None:
     dropped = ElmoLayer(bilm, dropout=0.0)(SENTENCES)
     assert kept.mask.sum(dim=1).tolist() == [6, 3]
     torch.testing.assert_close(kept.places[0][0, 1:5], dropped.places[0][0])
+
+
+def test_only_chosen_layers_are_mixed(make_bilm: MakeBilm) -> None:
+    bilm = make_bilm()
+    layers = bilm(bilm.indexer.batch(SENTENCES)).layers
+    last = ElmoLayer(bilm, dropout=0.0, layers=(-1,))
+    torch.testing.assert_close(last(SENTENCES).places[0], layers[-1])
+    assert last.mix_weights() == [[1.0]]
+    lower = ElmoLayer(bilm, dropout=0.0, layers=(0, 1))
+    torch.testing.assert_close(lower(SENTENCES).places[0], layers[:2].mean(dim=0))
+    with pytest.raises(ConfigError, match="expected some of 0 to 2"):
+        ElmoLayer(bilm, layers=(3,))
 
 
 def test_saved_and_opened_it_is_the_same(make_bilm: MakeBilm, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints import hub
 from elmo.checkpoints.pretrained import PretrainedBiLM, locate
-from elmo.errors import CheckpointError, InputError
+from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.mix.scalar_mix import ScalarMix
 from elmo.text.batches import TokenBatch
 
@@ -54,12 +54,18 @@ class ElmoLayer(nn.Module):
         layer_norm: bool = False,
         trainable: bool = False,
         keep_markers: bool = False,
+        layers: Sequence[int] | None = None,
     ) -> None:
+        """`layers`: which of the biLM's layers are mixed, 0 being the tokens; all unless given. (-1,) is the last alone."""
         super().__init__()
+        num_layers = bilm.config.num_layers
+        self.layers = list(range(num_layers) if layers is None else layers)
+        if not self.layers or not all(-num_layers <= layer < num_layers for layer in self.layers):
+            raise ConfigError(f"layers is {self.layers}; expected some of 0 to {num_layers - 1}, this model's layers.")
         self.bilm = bilm
         self.keep_markers = keep_markers
         self.dropout = nn.Dropout(dropout)
-        self.mixes = nn.ModuleList(ScalarMix(bilm.config.num_layers, layer_norm=layer_norm) for _ in range(places))
+        self.mixes = nn.ModuleList(ScalarMix(len(self.layers), layer_norm=layer_norm) for _ in range(places))
         self.bilm_trainable = trainable
         self.set_bilm_trainable(trainable)
 
@@ -82,7 +88,8 @@ class ElmoLayer(nn.Module):
         return ElmoLayerOutput(self.mix(output.layers, output.mask), output.mask, output.state)
 
     def mix(self, layers: Float[Tensor, "layers batch tokens dim"], mask: Tensor) -> list[Tensor]:
-        """Every place's vectors from layers that were computed before: what a frozen biLM's cache gives."""
+        """Every place's vectors from all layers, computed now or before: what a frozen biLM's cache gives."""
+        layers = layers if self.layers == list(range(len(layers))) else layers[self.layers]
         return [self.dropout(mix(layers, mask)) for mix in self._typed_mixes]
 
     def batch(self, sentences: Sequence[Sequence[str]]) -> TokenBatch:
@@ -116,6 +123,7 @@ class ElmoLayer(nn.Module):
             "layer_norm": self._typed_mixes[0].layer_norm,
             "trainable": self.bilm_trainable,
             "keep_markers": self.keep_markers,
+            "layers": self.layers,
         }
         (folder / _CONFIG_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
