@@ -1,0 +1,268 @@
+"""Paths, patterns and standard input -> decoded lines.
+
+Compressed data (gzip, bzip2, xz, Zstandard) is known by its first bytes, so that it may come through a pipe too. Text
+is UTF-8, always; what is not is refused with the place of the first bad byte. Only a line feed ends a line (a carriage
+return before it goes with it): U+2028, form feeds and the like stay inside, so that line numbers agree with `wc -l`.
+
+Left out: URLs, archives with several files, folders (give a pattern), and guessing encodings.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import glob
+import gzip
+import io
+import lzma
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from elmo.errors import InputError, MissingExtraError
+
+COMPRESSED_SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
+_MAGIC = {
+    "gzip": re.compile(rb"\x1f\x8b"),
+    "bzip2": re.compile(rb"BZh[1-9](?:1AY|\x17rE)"),
+    "xz": re.compile(rb"\xfd7zXZ\x00"),
+    "Zstandard": re.compile(rb"\x28\xb5\x2f\xfd"),
+}
+_BLOCK = 1 << 16
+
+
+@dataclass
+class ReadProgress:
+    """How much of the input has been read, for a progress bar; kept up to date while sentences are read."""
+
+    bytes_read: int = 0
+    """Bytes as they lie on disk, compressed or not."""
+    bytes_total: int | None = 0
+    """None while standard input is among the sources: nobody knows its length."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input: a file, or standard input if there is no path."""
+
+    path: Path | None
+
+    @property
+    def name(self) -> str:
+        return "<stdin>" if self.path is None else str(self.path)
+
+    @property
+    def suffix(self) -> str:
+        """What the file's name says about its format, compression left out: `a.csv.gz` -> `.csv`."""
+        if self.path is None:
+            return ""
+        suffixes = [suffix.lower() for suffix in self.path.suffixes]
+        return next((suffix for suffix in reversed(suffixes) if suffix not in COMPRESSED_SUFFIXES), "")
+
+
+def find_sources(inputs: str | Path | Iterable[str | Path]) -> list[Source]:
+    """The files that paths and patterns name, in the order given; a pattern's files by name. `-` is standard input."""
+    entries = [inputs] if isinstance(inputs, str | Path) else list(inputs)
+    sources = [source for entry in entries for source in _sources_of(str(entry))]
+    if not sources:
+        raise InputError("No input was given. Name a file, a pattern such as 'texts/*.txt', or - for standard input.")
+    if sum(source.path is None for source in sources) > 1:
+        raise InputError("Standard input (-) can be read only once; name it once.")
+    return sources
+
+
+def _sources_of(entry: str) -> list[Source]:
+    if entry == "-":
+        return [Source(None)]
+    path = Path(entry)
+    try:
+        is_folder, exists = path.is_dir(), path.exists()
+    except OSError:  # no possible name: a whole sentence, say
+        is_folder = exists = False
+    if is_folder:
+        raise InputError(f"{entry} is a folder. Name its files, for instance: '{path / '*.txt'}'")
+    if exists:
+        return [Source(path)]
+    if glob.has_magic(entry):
+        found = [Path(name) for name in sorted(glob.glob(entry, recursive=True))]  # noqa: PTH207 (absolute patterns)
+        if files := [Source(path) for path in found if path.is_file()]:
+            return files
+        raise InputError(f"No file fits the pattern {entry}. Check it against the folder's contents.")
+    shown = entry if len(entry) <= 80 else entry[:77] + "..."
+    raise InputError(f"There is no file {shown}. Check the path; to give text itself, pipe it in and name the input -.")
+
+
+def total_bytes(sources: Iterable[Source]) -> int | None:
+    """Size of the sources on disk; None if standard input is among them."""
+    total = 0
+    for source in sources:
+        if source.path is None or not source.path.is_file():
+            return None
+        total += source.path.stat().st_size
+    return total
+
+
+def read_lines(source: Source, progress: ReadProgress) -> Iterator[tuple[int, str]]:
+    """Every line with its number, from 1 on, without its end."""
+    offset = 0
+    with open_binary(source, progress) as stream:
+        for number, raw in enumerate(stream, start=1):
+            try:
+                line = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise _not_utf8(source, number, offset + error.start, raw) from None
+            offset += len(raw)
+            if number == 1:
+                line = line.removeprefix("\ufeff")
+            yield number, line.removesuffix("\n").removesuffix("\r")
+
+
+def read_pieces(source: Source, progress: ReadProgress) -> Iterator[str]:
+    """The text in pieces of some size, wherever its lines end: files without line ends need no more memory."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    offset, line, is_first = 0, 1, True
+    with open_binary(source, progress) as stream:
+        while True:
+            raw = stream.read(_BLOCK)
+            pending = decoder.getstate()[0]
+            try:
+                piece = decoder.decode(raw, final=not raw)
+            except UnicodeDecodeError as error:
+                bad = pending + raw
+                line += bad.count(b"\n", 0, error.start)
+                raise _not_utf8(source, line, offset - len(pending) + error.start, bad) from None
+            offset += len(raw)
+            line += raw.count(b"\n")
+            if piece:
+                yield piece.removeprefix("\ufeff") if is_first else piece
+                is_first = False
+            if not raw:
+                return
+
+
+def _not_utf8(source: Source, line: int, offset: int, raw: bytes) -> InputError:
+    encoding = "UTF-16" if raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "LATIN1"
+    return InputError(
+        f"{source.name} is not UTF-8: line {line} has an invalid byte at offset {offset} of the text. "
+        f"Convert it first, for instance with: iconv -f {encoding} -t UTF-8"
+    )
+
+
+@contextmanager
+def open_binary(source: Source, progress: ReadProgress) -> Iterator[BinaryIO]:
+    """The source's bytes, decompressed if they are compressed. Trouble while reading becomes an `InputError`."""
+    try:
+        with _open_raw(source, progress) as raw:
+            start = raw.peek(8)[:8]
+            kind = next((kind for kind, magic in _MAGIC.items() if magic.match(start)), None)
+            named = COMPRESSED_SUFFIXES.get(source.path.suffix.lower()) if source.path else None
+            if named and not kind and start:
+                raise InputError(
+                    f"{source.name} is named like {named} data but is not compressed, or damaged. "
+                    "Rename it, or fetch it again."
+                )
+            stream = _DECOMPRESSORS[kind](raw) if kind else raw
+            _refuse_binary(source, stream.peek(_BLOCK)[:_BLOCK])
+            yield stream
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, _DamagedError) as error:
+        raise InputError(
+            f"{source.name} is damaged or incomplete: its compressed data cannot be read to the end ({error}). "
+            "Fetch or make the file again."
+        ) from error
+    except OSError as error:
+        raise InputError(f"Cannot read {source.name}: {error.strerror or error}. Check the file.") from error
+
+
+def _refuse_binary(source: Source, start: bytes) -> None:
+    if start.count(0) > max(16, len(start) // 10):
+        raise InputError(
+            f"{source.name} does not hold UTF-8 text: it is full of NUL bytes, like UTF-16 or a binary file. "
+            "Convert it first, for instance with: iconv -f UTF-16 -t UTF-8"
+        )
+
+
+def _open_raw(source: Source, progress: ReadProgress) -> AbstractContextManager[io.BufferedReader]:
+    if source.path is not None:
+        return io.BufferedReader(_CountedFile(source.path, progress), _BLOCK)
+    # Not our file: it stays open. A second buffer around it would hold back lines that have already come.
+    stream: Any = sys.stdin.buffer
+    return nullcontext(stream if hasattr(stream, "peek") else io.BufferedReader(stream))
+
+
+class _CountedFile(io.FileIO):
+    """A file that tells how far it has been read."""
+
+    def __init__(self, path: Path, progress: ReadProgress) -> None:
+        super().__init__(path, "rb")
+        self._progress = progress
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        count = super().readinto(buffer)
+        self._progress.bytes_read += count or 0
+        return count
+
+
+class _DamagedError(Exception):
+    """Zstandard data that cannot be decompressed; its libraries have each their own error."""
+
+
+class _ZstandardReader(io.RawIOBase):
+    """Decompresses frame after frame. Unlike zstandard's own reader it notices when the last one is cut off."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._new_decompressor, self._error = _zstandard()
+        self._decompressor = self._new_decompressor()
+        self._inside_frame = False
+        self._ready = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        while not self._ready:
+            raw = self._decompressor.unused_data if self._decompressor.eof else b""
+            if self._decompressor.eof:
+                self._decompressor = self._new_decompressor()
+                self._inside_frame = False
+            raw = raw or self._raw.read(1 << 14)
+            if not raw:
+                if self._inside_frame:
+                    raise _DamagedError("it ends inside a frame")
+                return 0
+            self._inside_frame = True
+            try:
+                self._ready = self._decompressor.decompress(raw)
+            except self._error as error:
+                raise _DamagedError(str(error)) from error
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+
+def _zstandard() -> tuple[Callable[[], Any], type[Exception]]:
+    """A maker of decompressors, and the error they raise: from Python 3.14's own library or from zstandard."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return zstd.ZstdDecompressor, zstd.ZstdError
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingExtraError("zstandard", "zst") from None
+    return lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj(), zstandard.ZstdError
+
+
+# Readers that can `peek`, as `BufferedReader` can.
+_DECOMPRESSORS: dict[str, Callable[[Any], Any]] = {
+    "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
+    "bzip2": bz2.BZ2File,
+    "xz": lzma.LZMAFile,
+    "Zstandard": lambda raw: io.BufferedReader(_ZstandardReader(raw), _BLOCK),
+}
