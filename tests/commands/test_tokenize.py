@@ -1,0 +1,71 @@
+"""elmo tokenize, by the real command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from elmo.commands import app
+
+
+def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    code = "from elmo.commands import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "tokenize", *arguments], input=stdin, capture_output=True, timeout=60, check=False
+    )
+
+
+def test_standard_input_to_standard_output() -> None:
+    result = run("-", stdin="I don’t — know.\n\nÇa va?\n".encode())
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout.decode() == "I do n't -- know .\n\nÇa va ?\n"
+
+
+def test_a_file_in_another_format_to_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("One is here. Two\nis there.", encoding="utf-8")
+    output = tmp_path / "out.tok"
+    result = CliRunner().invoke(app, ["tokenize", str(tmp_path / "a.txt"), "--format", "text", "-o", str(output)])
+    assert result.exit_code == 0, result.output
+    assert output.read_text() == "One is here .\nTwo is there .\n"
+    assert "2 sentences, 8 tokens" in result.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"a.txt", "out.tok"}
+
+
+def test_offsets_point_into_the_sentence() -> None:
+    result = run("-", "--offsets", stdin="“It’s”\n".encode())
+    record = json.loads(result.stdout)
+    assert record["tokens"] == ['"', "It", "'s", '"']
+    places = zip(record["starts"], record["stops"], strict=True)
+    assert [record["text"][start:stop] for start, stop in places] == ["“", "It", "’s", "”"]
+    assert (record["source"], record["line"], record["id"]) == ("<stdin>", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (["nowhere.txt"], b"", "There is no file nowhere.txt"),
+        (["-"], b"", "the input is empty"),
+        (["-"], b"fine\ncaf\xe9\n", "line 2 has an invalid byte at offset 8"),
+        (["-", "--format", "jsonl"], b'["a b"]\n', "Use --offsets"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_leaves_nothing(
+    tmp_path: Path, arguments: list[str], stdin: bytes, message: str
+) -> None:
+    output = tmp_path / "out.tok"
+    result = run(*arguments, "-o", str(output), stdin=stdin)
+    assert result.returncode == 2
+    assert message in result.stderr.decode()
+    assert "Traceback" not in result.stderr.decode()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_torch_is_not_needed() -> None:
+    code = "import sys, elmo.commands.tokenize; print('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"
