@@ -9,12 +9,15 @@ Models have the upper way, the lower (then the word vector is the result, withou
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from elmo.bilm.config import BiLMConfig, CharCnnConfig
+from elmo.bilm.kernels import characters as kernels
 from elmo.text.batches import WordTable
 from elmo.text.characters import CharacterScheme
 
@@ -64,13 +67,28 @@ class CharCnn(nn.Module):
         self.highways = nn.ModuleList(Highway(config.num_filters) for _ in range(config.num_highway))
 
     def forward(self, characters: Int[Tensor, "words characters"]) -> Float[Tensor, "words filters"]:
-        embedded = self.embedding(self.shorten(characters)).transpose(1, 2)
-        activation = torch.relu if self.config.activation == "relu" else torch.tanh
-        found = [activation(convolution(embedded).amax(dim=-1)) for convolution in self.convolutions]
-        result = torch.cat(found, dim=-1)
+        result = self.find(characters)
         for highway in self.highways:
             result = highway(result)
         return result
+
+    def find(self, characters: Int[Tensor, "words characters"]) -> Float[Tensor, "words filters"]:
+        """Convolve, take the maximum over positions, activate."""
+        weights = [cast(Tensor, convolution.weight) for convolution in self.convolutions]
+        biases = [cast(Tensor, convolution.bias) for convolution in self.convolutions]
+        if kernels.fits(characters, [self.embedding.weight, *weights, *biases], self.scheme):
+            return kernels.convolve(
+                characters,
+                embedding=self.embedding.weight,
+                weights=weights,
+                biases=biases,
+                scheme=self.scheme,
+                activation=self.config.activation,
+            )
+        embedded = self.embedding(self.shorten(characters)).transpose(1, 2)
+        activation = torch.relu if self.config.activation == "relu" else torch.tanh
+        found = [activation(convolution(embedded).amax(dim=-1)) for convolution in self.convolutions]
+        return torch.cat(found, dim=-1)
 
     def shorten(self, characters: Int[Tensor, "words characters"]) -> Int[Tensor, "words shorter"]:
         """Drop padding that cannot change the maximum, or put in padding that a caller left off.

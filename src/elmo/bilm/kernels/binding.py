@@ -132,6 +132,48 @@ class Training(ctypes.Structure):
     )
 
 
+class Bank(ctypes.Structure):
+    """`elmo_bank` of kernels.h."""
+
+    _fields_ = (
+        ("width", _int),
+        ("num_filters", _int),
+        ("first_filter", _int),
+        ("weight", _pointer),
+        ("bias", _pointer),
+        ("d_weight", _pointer),
+        ("d_bias", _pointer),
+    )
+
+
+class CharCnn(ctypes.Structure):
+    """`elmo_char_cnn` of kernels.h."""
+
+    _fields_ = (
+        ("banks", ctypes.POINTER(Bank)),
+        ("num_banks", _int),
+        ("num_blocks", _int),
+        ("dim", _int),
+        ("max_characters", _int),
+        ("activation", _int),
+        ("num_filters", _int),
+        ("num_words", _int),
+        ("spelling", _pointer),
+        ("lengths", _pointer),
+        ("num_characters", _int),
+        ("padding", _int),
+        ("embedding", _pointer),
+        ("out", _pointer),
+        ("winner", _pointer),
+        ("d_out", _pointer),
+        ("d_embedding", _pointer),
+    )
+
+
+ACTIVATIONS = {"identity": 0, "relu": 1, "tanh": 2, "sigmoid": 3}
+"""The numbers of kernels.h."""
+
+
 @dataclass(frozen=True)
 class KernelInfo:
     """Which kernel runs on this machine's CPU."""
@@ -172,6 +214,9 @@ def _load() -> ctypes.CDLL | str:
     library.elmo_forward.argtypes = (ctypes.POINTER(Direction), _int, _int)
     library.elmo_train_forward.argtypes = (ctypes.POINTER(Training), _int)
     library.elmo_train_backward.argtypes = (ctypes.POINTER(Training), _int)
+    library.elmo_spell.argtypes = (_pointer, _int, _int, _int, _int, _int, _pointer, _pointer, _pointer)
+    library.elmo_spell.restype = _int
+    library.elmo_convolve.argtypes = (ctypes.POINTER(CharCnn), _int, _int)
     return library
 
 

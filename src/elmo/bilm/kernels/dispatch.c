@@ -167,3 +167,55 @@ int elmo_train_backward(const elmo_training *training, int64_t num_threads)
     elmo_parallel(train_weights_part, &job, job.parts, num_threads);
     return job.failed ? -1 : 0;
 }
+
+/* Numbers the characters that occur, from 0 in the order of their ids.  `ids` is [num_words, num_columns]; places past
+   num_columns are padding.  Fills spelling, lengths and `kept` (the id of each new number, room for num_ids) and
+   returns how many there are, -1 if an id is out of range. */
+int64_t elmo_spell(const int64_t *ids, int64_t num_words, int64_t num_columns, int64_t max_characters, int64_t num_ids,
+                   int64_t padding, int32_t *spelling, int32_t *lengths, int64_t *kept)
+{
+    int64_t count = 0;
+    memset(kept, 0, num_ids * sizeof(int64_t)); /* first: whether an id occurs; then: its new number */
+    kept[padding] = 1;
+    for (int64_t i = 0; i < num_words * num_columns; i++) {
+        if (ids[i] < 0 || ids[i] >= num_ids) return -1;
+        kept[ids[i]] = 1;
+    }
+    for (int64_t id = 0; id < num_ids; id++) kept[id] = kept[id] ? count++ : -1;
+    for (int64_t w = 0; w < num_words; w++, ids += num_columns, spelling += max_characters) {
+        int64_t length = 0;
+        for (int64_t i = 0; i < max_characters; i++) {
+            int64_t id = i < num_columns ? ids[i] : padding;
+            spelling[i] = (int32_t)kept[id];
+            if (id != padding) length = i + 1;
+        }
+        lengths[w] = (int32_t)length;
+    }
+    for (int64_t id = 0, next = 0; id < num_ids; id++)
+        if (kept[id] >= 0) kept[next++] = id;
+    return count;
+}
+
+typedef struct {
+    const elmo_char_cnn *cnn;
+    int64_t failed;
+} cnn_job;
+
+static void convolve_block(void *context, int64_t block)
+{
+    cnn_job *j = context;
+    if (chosen->convolve(j->cnn, block)) j->failed = 1;
+}
+
+static void convolve_backward_block(void *context, int64_t block)
+{
+    cnn_job *j = context;
+    if (chosen->convolve_backward(j->cnn, block)) j->failed = 1;
+}
+
+int elmo_convolve(const elmo_char_cnn *cnn, int64_t backward, int64_t num_threads)
+{
+    cnn_job job = {cnn, 0};
+    elmo_parallel(backward ? convolve_backward_block : convolve_block, &job, cnn->num_blocks, num_threads);
+    return job.failed ? -1 : 0;
+}

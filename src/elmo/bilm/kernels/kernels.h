@@ -93,6 +93,33 @@ typedef struct {
     float *turned;                                   /* [input_dim + 2 hidden_dim + 1, spaced steps * batch] */
 } elmo_training;
 
+/* The character CNN's convolutions, maximum and activation over distinct words.
+
+   A window's sum is a sum over its places of products that depend only on the character and the place, so the products
+   of the characters that occur are made once and a window costs additions alone.  Characters are numbered anew, those
+   that occur only.  Filters are handled NR at a time (a block); weights are [block][width * dim][NR], zero padded. */
+typedef struct {
+    int64_t width, num_filters, first_filter;
+    const float *weight, *bias;   /* bias padded to whole blocks */
+    float *d_weight, *d_bias;     /* the same layout; NULL without gradients */
+} elmo_bank;
+
+typedef struct {
+    const elmo_bank *banks;
+    int64_t num_banks, num_blocks;
+    int64_t dim, max_characters, activation, num_filters;
+    int64_t num_words;
+    const int32_t *spelling;      /* [num_words, max_characters], the new numbers */
+    const int32_t *lengths;       /* characters of each word, without padding at the end */
+    int64_t num_characters;       /* that occur */
+    int64_t padding;              /* the new number of padding */
+    const float *embedding;       /* [num_characters, dim] */
+    float *out;                   /* [num_words, num_filters] */
+    uint8_t *winner;              /* [num_words, num_filters]: the place of the maximum; NULL: not wanted */
+    const float *d_out;
+    float *d_embedding;           /* [num_blocks, num_characters, dim]: each block's part */
+} elmo_char_cnn;
+
 enum { ELMO_IDENTITY = 0, ELMO_RELU = 1, ELMO_TANH = 2, ELMO_SIGMOID = 3 };
 
 typedef struct {
@@ -105,6 +132,8 @@ typedef struct {
     int (*train_backward)(const elmo_training *training, int64_t part, int64_t num_parts);
     void (*train_turn)(const elmo_training *training, int64_t part, int64_t num_parts);
     int (*train_weights)(const elmo_training *training, int64_t part, int64_t num_parts);
+    int (*convolve)(const elmo_char_cnn *cnn, int64_t block);
+    int (*convolve_backward)(const elmo_char_cnn *cnn, int64_t block);
     void (*activate)(const float *in, float *out, int64_t length, int64_t activation);
 } elmo_variant;
 

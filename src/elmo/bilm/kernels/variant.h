@@ -5,6 +5,7 @@
 #include "prefix_tree.h"
 #include "lstm_forward.h"
 #include "lstm_training.h"
+#include "char_cnn.h"
 
 static void activate(const float *in, float *out, int64_t length, int64_t activation)
 {
@@ -18,4 +19,4 @@ static void activate(const float *in, float *out, int64_t length, int64_t activa
 }
 
 const elmo_variant VARIANT_NAME = {VARIANT_LABEL, VL, pack, product, forward, train_forward, train_backward,
-                                   train_turn, train_weights, activate};
+                                   train_turn, train_weights, convolve, convolve_backward, activate};
