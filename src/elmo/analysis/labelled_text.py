@@ -9,12 +9,10 @@ Left out: labels over several tokens (`elmo.tasks` reads those).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.analysis.files import open_text
-from elmo.errors import InputError
+from elmo.tasks.reading import Row, bad_line, column_blocks, require_examples
 
 _CONLLU_COLUMN = {"upos": 3, "xpos": 4}
 
@@ -34,55 +32,30 @@ def is_conllu(path: str | Path) -> bool:
 
 def read_labelled(path: str | Path, *, tags: str = "upos") -> list[LabelledSentence]:
     """The sentences of a file; `tags` (upos or xpos) chooses a column of CoNLL-U and means nothing elsewhere."""
-    read = _conllu_token if is_conllu(path) else _column_token
-    column = _CONLLU_COLUMN[tags]
+    conllu = is_conllu(path)
     sentences = []
-    try:
-        with open_text(path) as lines:
-            for block in _blocks(lines):
-                tokens = [token for number, line in block if (token := read(line, column, f"{path}, line {number}"))]
-                if tokens:
-                    words, labels = zip(*tokens, strict=True)
-                    sentences.append(LabelledSentence(words, labels))
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); convert it to UTF-8.") from None
-    if not sentences:
-        raise InputError(f"{path} holds no labelled token; expected CoNLL-U, or lines of a token and its label.")
-    return sentences
+    for block in column_blocks(path, is_comment=lambda text: conllu and text.startswith("#")):
+        read = [_conllu_token(path, row, tags) if conllu else _column_token(path, row) for row in block]
+        if tokens := [token for token in read if token is not None]:
+            words, labels = zip(*tokens, strict=True)
+            sentences.append(LabelledSentence(words, labels))
+    return require_examples(path, sentences, "labelled token")
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[list[tuple[int, str]]]:
-    """Lines with their numbers, cut where a line is blank."""
-    block: list[tuple[int, str]] = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            block.append((number, line.rstrip("\r\n")))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
-def _conllu_token(line: str, column: int, place: str) -> tuple[str, str] | None:
-    if line.startswith("#"):
+def _conllu_token(path: str | Path, row: Row, tags: str) -> tuple[str, str] | None:
+    if len(row.fields) != 10:
+        raise bad_line(path, row.line, f"{len(row.fields)} columns", "the 10 of CoNLL-U, tabs between them")
+    if not row.fields[0].isdigit():
         return None
-    fields = line.split("\t")
-    if len(fields) != 10:
-        raise InputError(f"{place}: found {len(fields)} tab-separated fields, expected the 10 of CoNLL-U.")
-    if not fields[0].isdigit():
-        return None
-    if fields[column] == "_":
-        name = {place: name for name, place in _CONLLU_COLUMN.items()}[column]
-        raise InputError(f"{place}: the word {fields[1]!r} has no {name} tag; choose the other column with --tags.")
-    # A few words of CoNLL-U hold a space ("10 000"), which no tokeniser would leave in a token.
-    return fields[1].replace(" ", "\u00a0"), fields[column]
+    word, label = row.fields[1], row.fields[_CONLLU_COLUMN[tags]]
+    if label == "_":
+        raise bad_line(path, row.line, f"no {tags} tag on the word {word!r}", "one; choose the other with --tags")
+    return word, label
 
 
-def _column_token(line: str, column: int, place: str) -> tuple[str, str] | None:
-    fields = line.split("\t") if "\t" in line else line.split()
-    if fields[0] == "-DOCSTART-":
+def _column_token(path: str | Path, row: Row) -> tuple[str, str] | None:
+    if row.fields[0] == "-DOCSTART-":
         return None
-    if len(fields) < 2:
-        raise InputError(f"{place}: found only {line.strip()!r}; expected a token, then its label in the last column.")
-    return fields[0], fields[-1]
+    if len(row.fields) < 2:
+        raise bad_line(path, row.line, f"only {row.fields[0]!r}", "a token, then its label in the last column")
+    return row.fields[0], row.fields[-1]

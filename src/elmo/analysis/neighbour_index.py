@@ -18,11 +18,11 @@ import torch
 from numpy.typing import NDArray
 
 from elmo.analysis.clusters import k_means, nearest_centre, unit
-from elmo.analysis.files import open_text
-from elmo.analysis.layers import LayerStream
+from elmo.analysis.layers import LayerStream, Vectors
 from elmo.analysis.neighbours import IndexFacts
-from elmo.embedding.layers import LayerChoice, choose_layers
+from elmo.embedding.layers import choose_layers
 from elmo.errors import ConfigError, InputError
+from elmo.tasks.layers.word_vectors import read_word_vectors
 
 _CHUNK = 16384
 # Below this a look at everything takes milliseconds, and cells would only lose neighbours.
@@ -52,7 +52,7 @@ def build_index(
         written.run(encoder, sentences)
         dim = written.dim
         cells = _group(partial, written.num_occurrences, dim, seed=seed)
-        vectors = written.token_layer() if static is None else read_word2vec(static, written.words)
+        vectors = written.token_layer() if static is None else _static_vectors(static, list(written.words))
         np.save(partial / "static.npy", unit(vectors).astype(np.float16))
         (partial / "words.json").write_text(json.dumps(list(written.words), ensure_ascii=False), encoding="utf-8")
         facts = IndexFacts(
@@ -72,23 +72,22 @@ def build_index(
     return facts
 
 
-def read_word2vec(path: str | Path, words: Iterable[str]) -> NDArray[np.float32]:
-    """The vectors of some words from a text file in the form of word2vec or GloVe; zeros for words it lacks."""
-    rows = {word: row for row, word in enumerate(words)}
-    table: NDArray[np.float32] | None = None
-    with open_text(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            word, *values = line.rstrip().split(" ")
-            if number == 1 and len(values) == 1:
-                continue
-            if table is None:
-                table = np.zeros((len(rows), len(values)), dtype=np.float32)
-            if len(values) != table.shape[1]:
-                raise InputError(f"{path}, line {number}: found {len(values)} values, expected {table.shape[1]}.")
-            if word in rows:
-                table[rows[word]] = np.array(values, dtype=np.float32)
-    if table is None:
-        raise InputError(f"{path} holds no vectors; expected a word and its values on each line.")
+def one_vector(vectors: Vectors, layers: str) -> NDArray[np.float32]:
+    """The chosen layer, or mix of layers, of each token: (layers, tokens, dim) -> (tokens, dim)."""
+    choice = choose_layers(layers, len(vectors))
+    if choice.form == "all":
+        raise ConfigError("An index holds one vector for each token: choose a layer, 'top', 'average' or 'concat'.")
+    return choice.arrange(choice.select(torch.from_numpy(vectors)).numpy())
+
+
+def _static_vectors(path: str | Path, words: Sequence[str]) -> NDArray[np.float32]:
+    """The vectors of a file for the words as they are written; zeros for words it lacks."""
+    found = read_word_vectors(path, words)
+    rows = {word: row for row, word in enumerate(found.words)}
+    table = np.zeros((len(words), found.dim), dtype=np.float32)
+    for place, word in enumerate(words):
+        if word in rows:
+            table[place] = found.vectors[rows[word]]
     return table
 
 
@@ -104,7 +103,6 @@ class _Pass:
         self._token_layer: list[NDArray[np.float16]] = []
 
     def run(self, encoder: LayerStream, sentences: Iterable[Sequence[str]]) -> None:
-        choice: LayerChoice | None = None
         with (
             (self.folder / "vectors.raw").open("wb") as vectors,
             (self.folder / "places.raw").open("wb") as places,
@@ -114,8 +112,7 @@ class _Pass:
                 tokens, layers = embedded.tokens, embedded.vectors
                 if not tokens:
                     continue
-                choice = choice or _one_vector(self.layers, len(layers))
-                chosen = choice.arrange(choice.select(torch.from_numpy(layers)).numpy())
+                chosen = one_vector(layers, self.layers)
                 self.dim = chosen.shape[1]
                 vectors.write(unit(chosen).astype(np.float16).tobytes())
                 places.write(self._places(tokens, layers[0]).tobytes())
@@ -138,13 +135,6 @@ class _Pass:
                 self._token_layer.append(token_layer[position].astype(np.float16))
             places[position] = len(self.sentence_starts), position, word
         return places
-
-
-def _one_vector(layers: str, num_layers: int) -> LayerChoice:
-    choice = choose_layers(layers, num_layers)
-    if choice.form == "all":
-        raise ConfigError("An index holds one vector for each token: choose a layer, 'top', 'average' or 'concat'.")
-    return choice
 
 
 def _group(folder: Path, number: int, dim: int, *, seed: int) -> int:

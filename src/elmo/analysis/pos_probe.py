@@ -1,13 +1,15 @@
 """What a linear classifier reads off each layer, token by token (paper, section 5.3 and table 6).
 
-    p(tag | token) = softmax(W x + b),   x = the token's vector on a layer, each dimension scaled to mean 0, variance 1
+    p(tag | token) = softmax(W x + b),   x = the token's vector on a layer, whitened
 
 One classifier per layer and one for the average of the layers. All of them learn in the same pass over the training
-vectors, each with several strengths of L2 at once; the development set then chooses strength and epoch for each
-layer, and the test set is looked at once. Weights start at zero and the problem is convex, so the seed only shuffles.
+vectors, each with several strengths of L2 at once; the development set then chooses strength and epoch for each layer,
+and only those figures of the test set are given. Whitening (decorrelate, scale to variance 1) is linear as well, so it
+changes what is learned quickly, not what can be learned. Weights start at zero and the problem is convex, so the seed
+only shuffles.
 
-The vectors of the training set are kept as float16 in a memory-mapped file. The baseline is each word's most frequent
-tag in the training set (for an unseen word, the most frequent tag of all).
+The vectors are kept as float16 in memory-mapped files. The baseline is each word's most frequent tag in the training
+set (for an unseen word, the most frequent tag of all).
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from elmo.analysis.labelled_text import LabelledSentence
-from elmo.analysis.layers import LayerStream, layer_names
+from elmo.analysis.layers import LayerStream, layer_names, with_average
 from elmo.errors import InputError
+
+_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class ProbeSettings:
     patience: int = 3
     """Stop after this many epochs in which no layer did better on the development set."""
     batch_tokens: int = 512
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-2
     """Adam's, falling to zero in a half cosine over `max_epochs`."""
     l2: tuple[float, ...] = (0.0, 1e-4)
     """Strengths to choose from: strength / 2 * |W|^2 is added to the mean loss."""
@@ -82,7 +86,7 @@ class LabelledSplits:
 
 
 class LayerVectors:
-    """Every token of a corpus, on every layer, on disk."""
+    """Every token of a corpus, on every layer and on their average, on disk."""
 
     def __init__(self, path: Path, num_tokens: int) -> None:
         self._path = path
@@ -91,7 +95,7 @@ class LayerVectors:
 
     @property
     def values(self) -> NDArray[np.float16]:
-        """(tokens, layers, dim)"""
+        """(tokens, layers + 1, dim)"""
         assert self._values is not None, "fill() comes first"
         return self._values
 
@@ -99,7 +103,7 @@ class LayerVectors:
         """Encode the sentences, in order."""
         start = 0
         for embedded in encoder.stream(list(sentence.words) for sentence in sentences):
-            layers = embedded.vectors
+            layers = with_average(embedded.vectors)
             if self._values is None:
                 shape = (self._num_tokens, layers.shape[0], layers.shape[2])
                 self._values = np.lib.format.open_memmap(self._path, mode="w+", dtype=np.float16, shape=shape)
@@ -110,23 +114,51 @@ class LayerVectors:
         assert start == self._num_tokens, f"the encoder gave {start} tokens for {self._num_tokens}"
 
 
+@dataclass(frozen=True)
+class Whitening:
+    """A linear map for each head after which its dimensions are uncorrelated, with mean 0 and variance 1."""
+
+    mean: Float[Tensor, "heads dim"]
+    matrix: Float[Tensor, "heads dim dim"]
+
+    @classmethod
+    def measure(cls, tokens: NDArray[np.float16], *, floor: float = 1e-4) -> Whitening:
+        """Of the training tokens. Directions with less than `floor` of the mean variance are not blown up to 1."""
+        total = torch.zeros(tokens.shape[1:], dtype=torch.float64)
+        products = torch.zeros(*tokens.shape[1:], tokens.shape[2], dtype=torch.float64)
+        shift = _floats(tokens[:_CHUNK]).mean(dim=0)
+        for start in range(0, len(tokens), _CHUNK):
+            # The first tokens' mean is taken off before squaring, which would lose digits otherwise.
+            part = (_floats(tokens[start : start + _CHUNK]) - shift).transpose(0, 1)
+            total += part.sum(dim=1)
+            products += part.transpose(1, 2) @ part
+        mean = total / len(tokens)
+        variances, directions = torch.linalg.eigh(products / len(tokens) - mean[:, :, None] * mean[:, None])
+        smallest = floor * variances.mean(dim=-1, keepdim=True) + 1e-12
+        scale = (variances.clamp(min=0) + smallest) ** -0.5
+        return cls((shift + mean).float(), (directions * scale[:, None]).float())
+
+    def apply(self, tokens: NDArray[np.float16]) -> None:
+        """Replace the tokens by what they become."""
+        for start in range(0, len(tokens), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            white = torch.bmm((_floats(tokens[part]) - self.mean).transpose(0, 1), self.matrix)
+            tokens[part] = white.transpose(0, 1).numpy()
+
+
 class LinearProbes:
-    """One classifier per layer and strength of L2, side by side: they share nothing but the loop."""
+    """One classifier per head and strength of L2, side by side: they share nothing but the loop."""
 
-    def __init__(self, mean: Tensor, scale: Tensor, *, num_labels: int, l2: tuple[float, ...]) -> None:
-        heads, dim = mean.shape
-        self.mean, self.scale, self.l2 = mean, scale, torch.tensor(l2)
-        self.weight = torch.zeros(heads, dim, len(l2) * num_labels, requires_grad=True)
-        self.bias = torch.zeros(heads, 1, len(l2) * num_labels, requires_grad=True)
+    def __init__(self, num_heads: int, dim: int, *, num_labels: int, l2: tuple[float, ...]) -> None:
+        self.num_heads, self.l2 = num_heads, torch.tensor(l2)
+        self.weight = torch.zeros(num_heads, dim, len(l2) * num_labels, requires_grad=True)
+        self.bias = torch.zeros(num_heads, 1, len(l2) * num_labels, requires_grad=True)
 
-    def logits(self, tokens: Float[Tensor, "tokens layers dim"]) -> Float[Tensor, "heads tokens strengths labels"]:
-        """The last head reads the average of the layers."""
-        average = tokens.mean(dim=1, keepdim=True)
-        features = (torch.cat([tokens, average], dim=1).transpose(0, 1) - self.mean[:, None]) * self.scale[:, None]
-        scores = torch.baddbmm(self.bias, features, self.weight)
+    def logits(self, tokens: Float[Tensor, "tokens heads dim"]) -> Float[Tensor, "heads tokens strengths labels"]:
+        scores = torch.baddbmm(self.bias, tokens.transpose(0, 1), self.weight)
         return scores.unflatten(-1, (len(self.l2), -1))
 
-    def loss(self, tokens: Float[Tensor, "tokens layers dim"], labels: Int[Tensor, " tokens"]) -> Tensor:
+    def loss(self, tokens: Float[Tensor, "tokens heads dim"], labels: Int[Tensor, " tokens"]) -> Tensor:
         """The sum over classifiers of mean cross entropy and penalty."""
         logits = self.logits(tokens)
         heads, _, strengths, _ = logits.shape
@@ -138,9 +170,9 @@ class LinearProbes:
     @torch.no_grad()
     def accuracy(self, tokens: NDArray[np.float16], labels: NDArray[np.int64]) -> NDArray[np.float64]:
         """Per cent right, (heads, strengths)."""
-        right = torch.zeros(len(self.mean), len(self.l2), dtype=torch.long)
-        for start in range(0, len(tokens), 4096):
-            part = slice(start, start + 4096)
+        right = torch.zeros(self.num_heads, len(self.l2), dtype=torch.long)
+        for start in range(0, len(tokens), _CHUNK):
+            part = slice(start, start + _CHUNK)
             guesses = self.logits(_floats(tokens[part])).argmax(dim=-1)
             right += (guesses == torch.from_numpy(labels[part])[:, None]).sum(dim=1)
         return right.numpy() * (100.0 / len(tokens))
@@ -168,6 +200,9 @@ def probe_tokens(
             stored = LayerVectors(Path(folder) / f"{name}.npy", sum(len(sentence.words) for sentence in part))
             stored.fill(encoder, part)
             vectors.append(stored.values)
+        whitening = Whitening.measure(vectors[0])
+        for part_vectors in vectors:
+            whitening.apply(part_vectors)
         results = {}
         for name, splits in corpora.items():
             progress(f"learning {name}")
@@ -183,9 +218,8 @@ def _probe(vectors: Sequence[NDArray[np.float16]], splits: LabelledSplits, setti
         np.array([ids.get(label, -1) for sentence in part for label in sentence.labels], dtype=np.int64)
         for part in splits.parts
     ]
-    mean, scale = _scaling(vectors[0])
-    probes = LinearProbes(mean, scale, num_labels=len(names), l2=settings.l2)
-    heads = len(mean)
+    heads, dim = vectors[0].shape[1:]
+    probes = LinearProbes(heads, dim, num_labels=len(names), l2=settings.l2)
     best_dev, best_test = np.full(heads, -1.0), np.zeros(heads)
     best_epoch, best_l2 = np.zeros(heads, dtype=int), np.zeros(heads)
     for epoch in _learn(probes, vectors[0], labels[0], settings):
@@ -229,20 +263,6 @@ def _learn(
             optimizer.step()
             schedule.step()
         yield epoch
-
-
-def _scaling(tokens: NDArray[np.float16]) -> tuple[Tensor, Tensor]:
-    """Mean and 1 / standard deviation of each dimension, (layers + 1, dim), the average of the layers last."""
-    total: NDArray[np.float64] | float = 0.0
-    squares: NDArray[np.float64] | float = 0.0
-    for start in range(0, len(tokens), 8192):
-        part = tokens[start : start + 8192].astype(np.float32)
-        part = np.concatenate([part, part.mean(axis=1, keepdims=True)], axis=1)
-        total = total + part.sum(axis=0, dtype=np.float64)
-        squares = squares + np.square(part).sum(axis=0, dtype=np.float64)
-    mean = np.asarray(total / len(tokens))
-    variance = np.maximum(np.asarray(squares / len(tokens)) - mean**2, 1e-8)
-    return torch.from_numpy(mean).float(), torch.from_numpy(variance**-0.5).float()
 
 
 def _floats(tokens: NDArray[np.float16]) -> Tensor:

@@ -18,20 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.analysis.files import find_file, open_binary, open_text
+from elmo.analysis.files import find_file
 from elmo.errors import InputError
-
-# The corpora that biLMs learn from have straight quotes and plain brackets.
-_PLAIN = {
-    "``": '"',
-    "''": '"',
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
-}
+from elmo.tasks.reading import bad_line, numbered_lines, plain_token
+from elmo.text.inputs.files import ReadProgress, Source, open_binary
 
 
 @dataclass(frozen=True)
@@ -100,21 +90,18 @@ def find_sets(folder: Path) -> list[SenseSet]:
 def read_gold(path: str | Path) -> dict[str, tuple[str, ...]]:
     """Instance id -> its right sense keys."""
     gold = {}
-    with open_text(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            name, *keys = line.split()
-            if not keys or not all("%" in key for key in keys):
-                raise InputError(
-                    f"{path}, line {number}: found {line.strip()!r}; expected an instance id and its sense keys."
-                )
-            gold[name] = tuple(keys)
+    for line, text in numbered_lines(path):
+        name, *keys = text.split() or [""]
+        if not keys or not all("%" in key for key in keys):
+            raise bad_line(path, line, repr(text), "an instance id and its sense keys")
+        gold[name] = tuple(keys)
     return gold
 
 
 def read_sentences(path: str | Path) -> Iterator[SenseSentence]:
     """The sentences of a `.data.xml`, one by one."""
     try:
-        with open_binary(path) as source:
+        with open_binary(Source(Path(path)), ReadProgress()) as source:
             for _, element in ElementTree.iterparse(source, events=("end",)):
                 if element.tag == "sentence":
                     yield _sentence(element)
@@ -129,7 +116,7 @@ def _sentence(element: ElementTree.Element) -> SenseSentence:
     words: list[str] = []
     targets = []
     for token in element:
-        parts = [_PLAIN.get(part, part) for part in (token.text or "").split()]
+        parts = [plain_token(part) for part in (token.text or "").split()]
         if token.tag == "instance" and parts:
             start, end = len(words), len(words) + len(parts)
             targets.append(SenseTarget(token.attrib["id"], token.attrib["lemma"], token.attrib["pos"], start, end))

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.analysis.files import open_text
 from elmo.analysis.layers import LayerStream, layer_names, with_average
 from elmo.errors import InputError
+from elmo.tasks.reading import bad_line, numbered_lines
 
 EXAMPLES = Path(__file__).parent / "ambiguous_words.tsv"
 
@@ -58,19 +58,16 @@ class WordRow:
 def read_occurrences(path: str | Path = EXAMPLES) -> list[Occurrence]:
     """Occurrences from lines of word, sense and sentence, tabs between them."""
     occurrences = []
-    with open_text(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip() or line.startswith("#"):
-                continue
-            fields = line.rstrip("\r\n").split("\t")
-            tokens = tuple(fields[-1].split())
-            places = [place for place, token in enumerate(tokens) if token.lower() == fields[0].lower()]
-            if len(fields) != 3 or len(places) != 1:
-                raise InputError(
-                    f"{path}, line {number}: expected a word, a sense and a sentence with tabs between them, the word "
-                    f"standing once in the sentence as a token of its own; found {line.strip()!r}."
-                )
-            occurrences.append(Occurrence(fields[0], fields[1], tokens, places[0]))
+    for number, line in numbered_lines(path):
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = line.split("\t")
+        tokens = tuple(fields[-1].split())
+        places = [place for place, token in enumerate(tokens) if token.lower() == fields[0].lower()]
+        if len(fields) != 3 or len(places) != 1:
+            expected = "a word, a sense and a sentence, tabs between them, with the word once as a token of its own"
+            raise bad_line(path, number, repr(line), expected)
+        occurrences.append(Occurrence(fields[0], fields[1], tokens, places[0]))
     return occurrences
 
 
