@@ -268,7 +268,7 @@ class Elmo(nn.Module):
         return int(self._elmo_lstm.get_output_dim())  # type: ignore[operator]
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
-        """`inputs`: (batch, ..., tokens, 50). Gives `elmo_representations`, (batch, ..., tokens, dim) each, and `mask`."""
+        """`inputs`: (batch, ..., tokens, 50). Gives `elmo_representations`, (batch, ..., tokens, dim), and `mask`."""
         if word_inputs is not None and not self._has_cached_vocab:
             logger.warning("Word inputs were passed to ELMo, but it has no cached vocabulary; they are not used.")
         use_words = word_inputs is not None and self._has_cached_vocab

@@ -1,0 +1,58 @@
+"""Text -> vectors with the bundled model: what comes out, and whether it tells the two banks apart.
+
+make demo
+"""
+
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+
+import elmo
+from elmo.embedding.to_file import embed_to_file
+
+HERE = Path(__file__).parent
+OUTPUT = Path("runs/demo/sentences.hdf5")
+
+
+def cosine(one: np.ndarray, other: np.ndarray) -> float:
+    return float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+
+
+def vectors_of(word: str, sentences: list[str], embedder: elmo.Embedder) -> list[np.ndarray]:
+    """The word's vector in each sentence."""
+    return [sentence.vectors[sentence.tokens.index(word)] for sentence in embedder.stream(sentences)]
+
+
+def main() -> None:
+    model = elmo.load()
+    lines = (HERE / "sentences.txt").read_text(encoding="utf-8").splitlines()
+    name = model.card.get("name", "bundled")
+    print(f"The bundled model, {name!r}: {sum(p.numel() for p in model.parameters()):,} parameters.")
+    if description := model.card.get("description"):
+        print(f"  {description}")
+
+    first = next(elmo.Embedder(model).stream(lines[:1]))
+    print(f"\n{lines[0]}\n  tokens   {' '.join(first.tokens)}")
+    print(f"  vectors  {first.vectors.shape}: {first.vectors.shape[0]} layers, {len(first.tokens)} tokens, "
+          f"{first.vectors.shape[2]} numbers each")  # fmt: skip
+
+    embedder = elmo.Embedder(model, layers="average")
+    river, money = vectors_of("bank", lines[:3], embedder), vectors_of("bank", lines[3:6], embedder)
+    same = [cosine(a, b) for group in (river, money) for a, b in combinations(group, 2)]
+    different = [cosine(a, b) for a, b in product(river, money)]
+    print('\nThe word "bank" beside a river (3 sentences) and with money in it (3 sentences), cosine of its vectors:')
+    print(f"  in the same sense   {np.mean(same):.3f}\n  in the two senses   {np.mean(different):.3f}")
+    if np.mean(different) < np.mean(same):
+        print("  The two senses differ more than one: context is in the vectors.")
+    else:
+        print("  This model does not tell the senses apart.")
+
+    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
+    report = embed_to_file(elmo.Embedder(model), lines, OUTPUT, overwrite=True)
+    print(f"\nAll {report.num_sentences} sentences, {report.num_tokens} tokens, every layer: {OUTPUT.resolve()}")
+    print("The same from the command line: elmo embed examples/sentences.txt -o vectors.hdf5")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""A stream of sentences -> a file of vectors: reading, embedding and writing at the same time, in flat memory.
+
+    embed_to_file(Embedder(layers="top"), lines, "vectors.hdf5")
+
+A run that was stopped goes on with `resume=True` and the same input. In `carry` the finished sentences are embedded
+again, because the ones after them depend on them; in the other modes they are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.embedder import Embedder
+from elmo.embedding.pipeline import WriteBehind, read_ahead
+from elmo.embedding.token_lists import SentenceLike
+from elmo.embedding.writers.formats import format_of
+from elmo.embedding.writers.record import OutputLayout, Record
+from elmo.embedding.writers.vector_writer import VectorWriter
+from elmo.errors import InputError
+from elmo.text.inputs import Sentence
+from elmo.text.tokenizer import words
+
+LONGEST_TOKEN = 1_000_000
+"""Characters; what is longer is no word of any language, and most likely no text at all."""
+
+
+@dataclass
+class FileReport:
+    """What a run has put into its file so far."""
+
+    num_sentences: int = 0
+    num_tokens: int = 0
+    num_tokens_read: int = 0
+    """Tokens taken from the input; some of them are still on their way."""
+    num_cut_words: int = 0
+    """Words longer than the model can see."""
+    num_resumed: int = 0
+    """Sentences that a run before this one had finished."""
+    already_complete: bool = False
+
+
+def embed_to_file(
+    embedder: Embedder,
+    sentences: Iterable[SentenceLike | Sentence],
+    path: str | Path,
+    *,
+    format_name: str | None = None,
+    compress: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Callable[[FileReport], None] | None = None,
+) -> FileReport:
+    """Write each sentence's vectors under its number; the file's name tells the format unless `format_name` does."""
+    name = format_name or format_of(Path(path))
+    writer = VectorWriter(
+        path, name, layout=_layout(embedder, compress), settings=_settings(embedder), resume=resume, overwrite=overwrite
+    )
+    report = FileReport(num_resumed=writer.num_finished, already_complete=writer.complete)
+    if writer.complete:
+        return report
+    with writer, WriteBehind(writer.write, lambda record: record.num_bytes) as behind:
+        run = _Run(embedder, writer, report)
+        for record in run.records(read_ahead(_tokenise(sentences, embedder.tokenizer))):
+            behind.put(record)
+            if progress is not None:
+                progress(report)
+    return report
+
+
+class _Run:
+    """The texts wait here while their tokens go through the embedder, which keeps their order."""
+
+    def __init__(self, embedder: Embedder, writer: VectorWriter, report: FileReport) -> None:
+        self._embedder, self._writer, self._report = embedder, writer, report
+        self._waiting: deque[tuple[int, str]] = deque()
+        self._replay = embedder.state == "carry"
+
+    def records(self, sentences: Iterable[Sentence]) -> Iterator[Record]:
+        for embedded in self._embedder.stream(self._token_lists(sentences)):
+            index, text = self._waiting.popleft()
+            if index >= self._writer.num_finished:
+                self._report.num_sentences += 1
+                self._report.num_tokens += len(embedded.tokens)
+                yield Record(index, text, embedded.tokens, embedded.vectors)
+
+    def _token_lists(self, sentences: Iterable[Sentence]) -> Iterator[list[str]]:
+        for index, sentence in enumerate(sentences):
+            self._count(index, sentence)
+            finished = index < self._writer.num_finished
+            if finished:
+                self._writer.skip(sentence.tokens)
+            if not finished or self._replay:
+                text = " ".join(sentence.tokens) if sentence.text is None else sentence.text.strip()
+                self._waiting.append((index, text))
+                yield sentence.tokens
+
+    def _count(self, index: int, sentence: Sentence) -> None:
+        self._report.num_tokens_read += len(sentence.tokens)
+        scheme = self._embedder.model.config.characters
+        # A character has four bytes at most: most words need no closer look.
+        surely_short = (scheme.max_characters - 2) // 4 if scheme else LONGEST_TOKEN
+        for token in sentence.tokens:
+            if len(token) > surely_short:
+                if len(token) > LONGEST_TOKEN:
+                    raise InputError(
+                        f"Sentence {index} ({sentence.source}, line {sentence.line}) has a token of {len(token):,} "
+                        f"characters, {token[:30]!r}...; at most {LONGEST_TOKEN:,} make sense. "
+                        "Remove what is not text, or split it."
+                    )
+                self._report.num_cut_words += scheme is not None and scheme.is_cut(token)
+
+
+def _tokenise(sentences: Iterable[SentenceLike | Sentence], tokenizer: str) -> Iterator[Sentence]:
+    for index, sentence in enumerate(sentences):
+        if isinstance(sentence, Sentence):
+            yield sentence
+        elif isinstance(sentence, str):
+            yield Sentence(words(sentence, tokenizer), "input", index + 1, None, sentence)
+        else:
+            yield Sentence(list(sentence), "input", index + 1)
+
+
+def _layout(embedder: Embedder, compress: bool) -> OutputLayout:
+    choice = embedder.layers
+    return OutputLayout(
+        num_layers=choice.num_layers if choice.form == "all" else None,
+        dim=embedder.output_dim,
+        pooled=embedder.pooling is not None,
+        dtype=embedder.dtype.name,
+        compress=compress,
+    )
+
+
+def _settings(embedder: Embedder) -> dict[str, object]:
+    """What the vectors depend on beside the text."""
+    choice = embedder.layers
+    return {
+        "model": fingerprint(embedder.model),
+        "layers": choice.form if choice.form != "single" else choice.weights or choice.index,
+        "pooling": embedder.pooling,
+        "state": embedder.state,
+        "batch_size": embedder.batch_size if embedder.state == "carry" else None,
+    }
+
+
+def fingerprint(bilm: PretrainedBiLM) -> str:
+    """Tells models apart by their architecture and weights."""
+    checksum = zlib.crc32(json.dumps(bilm.config.to_dict(), sort_keys=True).encode())
+    for name, tensor in sorted(bilm.state_dict().items()):
+        checksum = zlib.crc32(name.encode(), checksum)
+        checksum = zlib.crc32(memoryview(tensor.detach().cpu().contiguous().numpy()).cast("B"), checksum)
+    return f"{checksum:08x}"
