@@ -2,20 +2,20 @@
 
 import torch
 
-from elmo.tasks.layers.char_words import CharWords, CharWordsConfig
+from elmo.tasks.layers.char_words import CharWords, CharWordsSettings
 
 
-def spell(words: list[str], config: CharWordsConfig, extra: int = 0) -> torch.Tensor:
-    spelt = [config.scheme.spell(word) for word in words]
+def spell(words: list[str], settings: CharWordsSettings, extra: int = 0) -> torch.Tensor:
+    spelt = [settings.scheme.spell(word) for word in words]
     longest = max(map(len, spelt)) + extra
-    return torch.tensor([ids + [config.scheme.padding] * (longest - len(ids)) for ids in spelt])
+    return torch.tensor([ids + [settings.scheme.padding] * (longest - len(ids)) for ids in spelt])
 
 
 def test_the_vector_is_the_formula() -> None:
     torch.manual_seed(0)
-    config = CharWordsConfig(embedding_dim=4, widths=(3,), num_filters=5)
-    words = CharWords(config)
-    ids = spell(["ab"], config)
+    settings = CharWordsSettings(embedding_dim=4, widths=(3,), num_filters=5)
+    words = CharWords(settings)
+    ids = spell(["ab"], settings)
     found = words(ids)
     embedded = words.embedding(ids[0])
     padded = torch.cat([embedded, torch.zeros(2, 4)])
@@ -28,15 +28,15 @@ def test_the_vector_is_the_formula() -> None:
 
 def test_neighbours_in_the_batch_change_nothing() -> None:
     torch.manual_seed(0)
-    config = CharWordsConfig(embedding_dim=4, widths=(2, 5), num_filters=6)
-    words = CharWords(config)
-    together = words(spell(["a", "extraordinary"], config, extra=3))
-    torch.testing.assert_close(together[:1], words(spell(["a"], config)))
-    assert together.shape == (2, config.output_dim) == (2, 12)
+    settings = CharWordsSettings(embedding_dim=4, widths=(2, 5), num_filters=6)
+    words = CharWords(settings)
+    together = words(spell(["a", "extraordinary"], settings, extra=3))
+    torch.testing.assert_close(together[:1], words(spell(["a"], settings)))
+    assert together.shape == (2, settings.output_dim) == (2, 12)
 
 
 def test_long_words_are_cut() -> None:
-    config = CharWordsConfig(embedding_dim=4, num_filters=5, max_characters=6)
-    words = CharWords(config)
-    left, right = words(spell(["abcdX", "abcdY"], config))
+    settings = CharWordsSettings(embedding_dim=4, num_filters=5, max_characters=6)
+    words = CharWords(settings)
+    left, right = words(spell(["abcdX", "abcdY"], settings))
     assert torch.equal(left, right)

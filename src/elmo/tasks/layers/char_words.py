@@ -16,7 +16,7 @@ from elmo.text.characters import CharacterScheme
 
 
 @dataclass(frozen=True)
-class CharWordsConfig:
+class CharWordsSettings:
     """The character CNN of a task model."""
 
     embedding_dim: int = 16
@@ -39,24 +39,24 @@ class CharWordsConfig:
 class CharWords(nn.Module):
     """Spelt words -> vectors."""
 
-    def __init__(self, config: CharWordsConfig) -> None:
+    def __init__(self, settings: CharWordsSettings) -> None:
         super().__init__()
-        self.config = config
-        self.padding = config.scheme.padding
-        self.embedding = nn.Embedding(config.scheme.num_ids, config.embedding_dim, padding_idx=self.padding)
+        self.settings = settings
+        self.padding = settings.scheme.padding
+        self.embedding = nn.Embedding(settings.scheme.num_ids, settings.embedding_dim, padding_idx=self.padding)
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(config.embedding_dim, config.num_filters, kernel_size=width) for width in config.widths
+            nn.Conv1d(settings.embedding_dim, settings.num_filters, kernel_size=width) for width in settings.widths
         )
 
     def forward(self, characters: Int[Tensor, "words characters"]) -> Float[Tensor, "words dim"]:
         """Ids as `CharacterScheme.spell` gives them, padded to the longest word."""
-        widest = max(self.config.widths)
+        widest = max(self.settings.widths)
         padded = nn.functional.pad(characters, (0, widest - 1), value=self.padding)
         embedded = self.embedding(padded).transpose(1, 2)
         # A window counts if it begins inside the word; what hangs over its end is zeros.
         begins_inside = (characters != self.padding)[:, None, :]
         found = []
-        for width, convolution in zip(self.config.widths, self.convolutions, strict=True):
+        for width, convolution in zip(self.settings.widths, self.convolutions, strict=True):
             windows = convolution(embedded)[:, :, : characters.shape[1]]
             assert windows.shape[2] == characters.shape[1], f"every character begins a window of width {width}"
             found.append(windows.masked_fill(~begins_inside, -torch.inf).amax(dim=2).relu())

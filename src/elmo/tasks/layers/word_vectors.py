@@ -98,13 +98,17 @@ def read_word_vectors(path: Path | str, wanted: Iterable[str], *, first: int = 0
 
 
 def embedding_table(index: WordIndex, vectors: WordVectors | None, dim: int, *, seed: int) -> Tensor:
-    """A row for each word: its vector from the file, or small random numbers; padding is zero, unknown the mean."""
+    """A row for each word: its vector from the file, or random numbers like them; padding is zero, unknown the mean.
+
+    Without a file the rows have `dim` numbers.
+    """
     generator = torch.Generator().manual_seed(seed)
     if vectors is None:
         table = torch.randn(len(index), dim, generator=generator) * dim**-0.5
     else:
         known = torch.from_numpy(vectors.vectors)
-        table = torch.randn(len(index), dim, generator=generator) * known.std(dim=0) + known.mean(dim=0)
+        spread = known.std(dim=0, correction=0)
+        table = torch.randn(len(index), vectors.dim, generator=generator) * spread + known.mean(dim=0)
         rows = [index.id_of(word) for word in vectors.words]
         exact = [row for row, word in enumerate(vectors.words) if index.words[rows[row] - NUM_SPECIAL] == word]
         table[[rows[row] for row in exact]] = known[exact]

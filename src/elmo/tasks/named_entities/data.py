@@ -10,7 +10,7 @@ The tag is IOB1, IOB2 or BIOUL (BIOES); "auto" finds out which from the whole fi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +32,8 @@ class TaggedSentence:
 
     tokens: tuple[str, ...]
     entities: tuple[LabelledSpan, ...] = ()
+    line: int = field(default=0, compare=False)
+    """Where its first token stands in its file."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ def read_sentences(path: Path | str, *, scheme: Scheme | Literal["auto"] = "auto
             tuple(row.fields[columns.word] for row in block),
             # A file whose scheme had to be guessed may hold a slip or two: a stray I- begins a span.
             _spans(path, block, tags, chosen, strict=scheme != "auto" or chosen == "bioul"),
+            line=block[0].line,
         )
         for block, tags in zip(blocks, tagged, strict=True)
     ]

@@ -33,6 +33,8 @@ class RatedText:
     label: int | None
     """An index into `LABELS`; None if it is to be predicted."""
     is_sentence: bool = True
+    line: int = field(default=0, compare=False)
+    """Where its tree stands in its file."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def read_texts(path: Path | str, *, classes: Classes = 5, phrases: bool = False)
         for node in tree.subtrees() if phrases else (tree,):
             label = node.label if classes == 5 else _FIVE_TO_TWO.get(node.label)
             if label is not None:
-                texts.append(RatedText(node.tokens, label, is_sentence=node is tree))
+                texts.append(RatedText(node.tokens, label, is_sentence=node is tree, line=line))
     return require_examples(path, texts, "trees")
 
 

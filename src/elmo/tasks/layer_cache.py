@@ -1,0 +1,164 @@
+"""The layers of a frozen biLM, computed once.
+
+A sentence's layers do not change while a task model learns, so they are computed before the first epoch and kept in
+one memory-mapped file; an epoch then costs only the task model. The file is as large as
+layers x dim x tokens x 2 bytes (`LayerCache.bytes_needed` tells before anything is written).
+
+    source = LayerCache.open(folder, bilm, sentences)     # computes what is not there yet
+    source.layers([["a", "sentence"]])                    # [(layers, tokens, dim)]
+
+`LiveLayers` has the same interface without a file: for single texts, and for those who want no cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.embedder import Embedder
+from elmo.errors import InputError
+from elmo.tasks.layers.text_batches import Sentences
+
+Precision = Literal["float16", "float32"]
+Progress = Callable[[int, int], None]
+"""Called with the sentences done and their number."""
+
+
+@dataclass(frozen=True)
+class LiveLayers:
+    """Layers computed on the spot."""
+
+    embedder: Embedder
+
+    @classmethod
+    def of(cls, bilm: PretrainedBiLM, precision: Precision = "float16") -> LiveLayers:
+        return cls(Embedder(bilm, precision=precision))
+
+    def layers(self, sentences: Sentences) -> list[NDArray[Any]]:
+        return self.embedder.embed([list(sentence) for sentence in sentences])
+
+
+@dataclass(frozen=True)
+class LayerCache:
+    """Layers in a memory-mapped file; sentences that are not in it are computed on the spot."""
+
+    path: Path
+    values: NDArray[Any] = field(repr=False)
+    """(tokens of all sentences, layers, dim)"""
+    rows: dict[tuple[str, ...], int] = field(repr=False)
+    """Where each sentence begins."""
+    live: LiveLayers = field(repr=False)
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        bilm: PretrainedBiLM,
+        sentences: Iterable[Sequence[str]],
+        *,
+        precision: Precision = "float16",
+        progress: Progress = lambda done, total: None,
+    ) -> LayerCache:
+        """The cache of these sentences in a folder, made now unless it is there already, whole and of the same biLM."""
+        rows, total = _rows(sentences)
+        shape = (total, bilm.config.num_layers, bilm.config.output_dim)
+        name = f"layers-{_fingerprint(bilm, rows, precision)}"
+        data, done = folder / f"{name}.{precision}", folder / f"{name}.json"
+        live = LiveLayers.of(bilm, precision)
+        if not done.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            _fill(data, shape, precision, live.embedder, rows, progress)
+            done.write_text(json.dumps({"tokens": total, "layers": shape[1], "dim": shape[2]}) + "\n", encoding="utf-8")
+        return cls(data, np.memmap(data, dtype=precision, mode="r", shape=shape), rows, live)
+
+    @staticmethod
+    def bytes_needed(bilm: PretrainedBiLM, sentences: Iterable[Sequence[str]], precision: Precision = "float16") -> int:
+        """The size of the file that `open` would make."""
+        _, total = _rows(sentences)
+        return total * bilm.config.num_layers * bilm.config.output_dim * np.dtype(precision).itemsize
+
+    @property
+    def num_bytes(self) -> int:
+        return self.values.nbytes
+
+    def layers(self, sentences: Sentences) -> list[NDArray[Any]]:
+        found = []
+        for sentence in sentences:
+            start = self.rows.get(tuple(sentence))
+            if start is None:
+                found.append(self.live.layers([sentence])[0])
+            else:
+                found.append(self.values[start : start + len(sentence)].transpose(1, 0, 2))
+        return found
+
+    def delete(self) -> None:
+        """Remove the files."""
+        self.path.with_suffix(".json").unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+
+
+def _rows(sentences: Iterable[Sequence[str]]) -> tuple[dict[tuple[str, ...], int], int]:
+    rows: dict[tuple[str, ...], int] = {}
+    total = 0
+    for sentence in sentences:
+        key = tuple(sentence)
+        if key not in rows:
+            rows[key] = total
+            total += len(key)
+    if not total:
+        raise InputError("There are no sentences to compute layers for.")
+    return rows, total
+
+
+def _fill(
+    path: Path,
+    shape: tuple[int, int, int],
+    precision: Precision,
+    embedder: Embedder,
+    rows: dict[tuple[str, ...], int],
+    progress: Progress,
+) -> None:
+    # A sparse file of the right size would only fail while it is written: ask for the space first.
+    needed = int(np.prod(shape)) * np.dtype(precision).itemsize
+    free = _free_bytes(path.parent)
+    if needed > free:
+        raise InputError(
+            f"The layers for this data need {needed / 1e9:.1f} GB in {path.parent}; it has {free / 1e9:.1f} GB. "
+            "Name another folder with --cache, or train without one (--no-cache)."
+        )
+    values = np.memmap(path, dtype=precision, mode="w+", shape=shape)
+    for done, (start, sentence) in enumerate(
+        zip(rows.values(), embedder.stream(_as_lists(rows)), strict=True), start=1
+    ):
+        values[start : start + len(sentence.tokens)] = sentence.vectors.transpose(1, 0, 2)
+        if done % 100 == 0 or done == len(rows):
+            progress(done, len(rows))
+    values.flush()
+
+
+def _as_lists(rows: Iterable[tuple[str, ...]]) -> Iterator[list[str]]:
+    return (list(tokens) for tokens in rows)
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+def _fingerprint(bilm: PretrainedBiLM, rows: Iterable[tuple[str, ...]], precision: str) -> str:
+    """The same for the same model, sentences and precision, in whichever run."""
+    digest = hashlib.sha256(precision.encode())
+    for name, tensor in sorted(bilm.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    for tokens in rows:
+        digest.update("\x1f".join(tokens).encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()[:16]

@@ -1,0 +1,167 @@
+"""How ELMo enters a task model: one mechanism for all six (paper, section 3.3).
+
+    words   = [word vector; character CNN]
+    input   = [words; ELMo]        place "input" or "both": what the task's RNN reads
+    beside  = [h; ELMo]            place "output" or "both": what stands above the RNN reads
+
+Each place has its own softmax weights and gamma; the biLM runs once for both. Without a biLM (the baseline) the same
+model is built on the words alone. The biLM's layers come with the batch if it is frozen, and are computed here if it
+learns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import ConfigError
+from elmo.mix.elmo_layer import ElmoLayer
+from elmo.tasks.layers.char_words import CharWords, CharWordsSettings
+from elmo.tasks.layers.text_batches import TextBatch
+
+Place = Literal["input", "output", "both"]
+
+
+@dataclass(frozen=True)
+class WordSettings:
+    """The words of a task model, the same in both arms."""
+
+    dim: int = 100
+    """Width of a word vector; a file of vectors brings its own."""
+    vectors: str = ""
+    """A GloVe or word2vec text file; none means that vectors are learned from the task's data alone."""
+    learn: bool = True
+    """Whether the vectors go on learning."""
+    min_count: int = 2
+    """A word of the training text that no file has a vector for needs so many occurrences."""
+    max_vectors: int = 50_000
+    """How many of the file's first words are kept beside those of the data, for texts to come."""
+
+
+@dataclass(frozen=True)
+class ElmoSettings:
+    """How ELMo is added."""
+
+    place: Place = "input"
+    """At the input of the task's RNN, at its output, or both."""
+    dropout: float = 0.5
+    penalty: float = 0.001
+    """lambda: holds the mix weights near the plain average; 1 nearly fixes them."""
+    layer_norm: bool = False
+    """Normalise each layer before mixing."""
+    layers: tuple[int, ...] = ()
+    """Which layers are mixed, 0 being the tokens; none named means all, [-1] the last alone."""
+    learning_rate: float = 0.0
+    """The biLM's own learning rate; 0 keeps it frozen."""
+    precision: Literal["float16", "float32"] = "float16"
+    """How the layers of a frozen biLM are kept."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dropout < 1 or self.penalty < 0 or self.learning_rate < 0:
+            raise ConfigError("elmo: dropout must be in [0, 1), penalty and learning_rate at least 0.")
+
+    @property
+    def is_frozen(self) -> bool:
+        return self.learning_rate == 0
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """What a task model sees of a token."""
+
+    words: WordSettings = field(default_factory=WordSettings)
+    characters: CharWordsSettings = field(default_factory=CharWordsSettings)
+    max_tokens: int = 2000
+    """A longer text is refused before it fills the memory."""
+
+
+@dataclass(frozen=True)
+class TextVectors:
+    """A batch of texts, ready for a task's RNN."""
+
+    words: Tensor
+    """(batch, tokens, words): without ELMo."""
+    input: Tensor
+    """(batch, tokens, input)"""
+    at_output: Tensor | None
+    """(batch, tokens, elmo)"""
+    mask: Tensor
+
+    def beside(self, hidden: Tensor) -> Tensor:
+        """[h; ELMo], or h alone where ELMo has no such place."""
+        return hidden if self.at_output is None else torch.cat([hidden, self.at_output], dim=-1)
+
+
+class TextInput(nn.Module):
+    """Tokens -> vectors, with or without ELMo."""
+
+    def __init__(
+        self,
+        settings: TextSettings,
+        word_table: Tensor,
+        *,
+        bilm: PretrainedBiLM | None = None,
+        elmo: ElmoSettings | None = None,
+    ) -> None:
+        """`word_table`: a row for each word, padding first (`word_vectors.embedding_table`)."""
+        super().__init__()
+        self.settings = settings
+        self.elmo_settings = elmo or ElmoSettings()
+        self.word_embedding = nn.Embedding.from_pretrained(word_table, freeze=not settings.words.learn, padding_idx=0)
+        self.characters = CharWords(settings.characters) if settings.characters.widths else None
+        self.elmo: ElmoLayer | None = None
+        if bilm is not None:
+            self.elmo = ElmoLayer(
+                bilm,
+                places=2 if self.elmo_settings.place == "both" else 1,
+                dropout=self.elmo_settings.dropout,
+                layer_norm=self.elmo_settings.layer_norm,
+                trainable=not self.elmo_settings.is_frozen,
+                layers=self.elmo_settings.layers or None,
+            )
+
+    @property
+    def words_dim(self) -> int:
+        """Width of a token without ELMo."""
+        return self.word_embedding.embedding_dim + (self.settings.characters.output_dim if self.characters else 0)
+
+    @property
+    def input_dim(self) -> int:
+        """Width of what the task's RNN reads."""
+        return self.words_dim + self._elmo_dim("input")
+
+    def beside_dim(self, hidden_dim: int) -> int:
+        """Width of `TextVectors.beside` for an RNN of some width."""
+        return hidden_dim + self._elmo_dim("output")
+
+    def forward(self, text: TextBatch) -> TextVectors:
+        parts = [self.word_embedding(text.word_ids)]
+        if self.characters is not None:
+            spelt = nn.functional.pad(self.characters(text.spellings), (0, 0, 1, 0))
+            parts.append(spelt[text.places])
+        words = torch.cat(parts, dim=-1)
+        at_input, at_output = self._elmo_vectors(text)
+        joined = words if at_input is None else torch.cat([words, at_input], dim=-1)
+        return TextVectors(words, joined, at_output, text.mask)
+
+    def penalty(self) -> Tensor | float:
+        """lambda * |w|^2, to be added to the loss."""
+        return 0.0 if self.elmo is None else self.elmo.penalty(self.elmo_settings.penalty)
+
+    def _elmo_vectors(self, text: TextBatch) -> tuple[Tensor | None, Tensor | None]:
+        if self.elmo is None:
+            return None, None
+        if text.layers is not None:
+            places = self.elmo.mix(text.layers, text.mask)
+        else:
+            places = self.elmo(text.tokens).places
+        place = self.elmo_settings.place
+        return (places[0] if place != "output" else None), (places[-1] if place != "input" else None)
+
+    def _elmo_dim(self, place: Place) -> int:
+        takes = self.elmo is not None and self.elmo_settings.place in (place, "both")
+        return self.elmo.output_dim if takes and self.elmo is not None else 0

@@ -1,0 +1,106 @@
+"""Token lists -> what a task model's input reads: word ids, spellings, and the biLM's layers if ELMo takes part.
+
+    [["a", "cat"], ["a"]]  ->  word_ids [[2, 3], [2, 0]];  spellings of "a", "cat";  places [[1, 2], [1, 0]]
+
+A frozen biLM's layers come from a `LayerSource`, computed before or on the spot; they reach the model as numbers. A
+biLM that learns with the task runs inside the model instead, from the tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo.tasks.layers.word_vectors import WordIndex
+from elmo.text.characters import CharacterScheme
+
+Sentences = Sequence[Sequence[str]]
+T = TypeVar("T")
+
+
+class LayerSource(Protocol):
+    """Where the layers of a frozen biLM come from."""
+
+    def layers(self, sentences: Sentences) -> list[NDArray[Any]]:
+        """(layers, tokens, dim) for each sentence."""
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Texts as a task model reads them."""
+
+    tokens: Sentences
+    word_ids: Tensor
+    """(batch, tokens); 0 is padding."""
+    spellings: Tensor
+    """Character ids of the batch's distinct words, (words, characters)."""
+    places: Tensor
+    """Which spelling each token has, counted from 1, (batch, tokens); 0 is padding."""
+    mask: Tensor
+    """True where there is a token, (batch, tokens)."""
+    layers: Tensor | None = None
+    """A frozen biLM's layers, (layers, batch, tokens, dim)."""
+
+
+@dataclass(frozen=True)
+class TextIndexer:
+    """Makes batches for one model."""
+
+    words: WordIndex
+    characters: CharacterScheme
+    source: LayerSource | None = None
+
+    def batch(self, sentences: Sentences) -> TextBatch:
+        """Every text needs at least one token."""
+        assert all(sentences), "a text without tokens cannot be read"
+        rows: dict[str, int] = {}
+        shape = (len(sentences), max(map(len, sentences)))
+        word_ids, places = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for index, sentence in enumerate(sentences):
+            places[index, : len(sentence)] = [rows.setdefault(token, len(rows) + 1) for token in sentence]
+        ids = np.array([0, *(self.words.id_of(word) for word in rows)])
+        word_ids = ids[places]
+        return TextBatch(
+            tokens=sentences,
+            word_ids=torch.from_numpy(word_ids),
+            spellings=self._spell(list(rows)),
+            places=torch.from_numpy(places),
+            mask=torch.from_numpy(places > 0),
+            layers=None if self.source is None else pad_layers(self.source.layers(sentences)),
+        )
+
+    def _spell(self, words: Sequence[str]) -> Tensor:
+        spelt = [self.characters.spell(word) for word in words]
+        grid = np.full((len(words), max(map(len, spelt))), self.characters.padding, dtype=np.int64)
+        for row, ids in zip(grid, spelt, strict=True):
+            row[: len(ids)] = ids
+        return torch.from_numpy(grid)
+
+
+def pad_layers(sentences: Sequence[NDArray[Any]]) -> Tensor:
+    """(layers, tokens, dim) of each sentence -> (layers, batch, longest, dim), zero at padding."""
+    num_layers, _, dim = sentences[0].shape
+    longest = max(layers.shape[1] for layers in sentences)
+    padded = np.zeros((num_layers, len(sentences), longest, dim), dtype=np.float32)
+    for index, layers in enumerate(sentences):
+        padded[:, index, : layers.shape[1]] = layers
+    return torch.from_numpy(padded)
+
+
+def to_device(batch: T, device: torch.device | str) -> T:
+    """A batch, which may hold batches, with its tensors on a device."""
+    assert is_dataclass(batch)
+    changes: dict[str, Any] = {}
+    for field in fields(batch):
+        value = getattr(batch, field.name)
+        if isinstance(value, Tensor):
+            changes[field.name] = value.to(device)
+        elif isinstance(value, TextBatch):
+            changes[field.name] = to_device(value, device)
+    return replace(batch, **changes)  # type: ignore[type-var]

@@ -1,0 +1,244 @@
+"""From files to a results table: read, prepare, train every seed, evaluate, write.
+
+    results = run(TaskRun(task, settings, train=..., dev=..., folder=...), bilm=elmo.load())
+
+The folder gets a trained model for each seed (`seed-0/`, ...), the biLM once (`elmo/`) and `results.json`. A run that
+was broken off goes on where it stopped. Nothing is printed; `report` hears of everything.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo import config
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import InputError
+from elmo.tasks.layer_cache import LayerCache
+from elmo.tasks.layers.text_batches import LayerSource
+from elmo.tasks.layers.word_vectors import (
+    UNKNOWN,
+    WordIndex,
+    WordVectors,
+    embedding_table,
+    frequent_words,
+    read_word_vectors,
+)
+from elmo.tasks.task import Inventory, Task, TaskSettings
+from elmo.tasks.trained import ELMO_FOLDER, TrainedTask
+from elmo.tasks.training import Epoch, Examples, Step, TrainingResult, train
+
+RESULTS_FILE = "results.json"
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """What to train, on what, and where to put it."""
+
+    task: Task[Any, Any, Any]
+    settings: Any
+    train: str
+    dev: str
+    folder: Path
+    test: str | None = None
+    seeds: tuple[int, ...] = (0,)
+    elmo_name: str | None = None
+    """How the user called the biLM, for the results."""
+    cache: bool = True
+    """Keep the frozen biLM's layers in a file while training."""
+    cache_folder: Path | None = None
+    """Where to keep it for other runs too; otherwise it is deleted at the end."""
+
+
+@dataclass(frozen=True)
+class CacheSize:
+    """The layers' file is about to be made."""
+
+    num_bytes: int
+
+
+@dataclass(frozen=True)
+class CacheProgress:
+    """Sentences whose layers have been computed."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class SeedStarts:
+    """Training begins with a seed."""
+
+    seed: int
+
+
+Report = Callable[[CacheSize | CacheProgress | SeedStarts | Step | Epoch], None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that the seeds share."""
+
+    train: Sequence[Any]
+    dev: Sequence[Any]
+    test: Sequence[Any] | None
+    inventory: Inventory
+    words: WordIndex
+    vectors: WordVectors | None
+
+    def table(self, settings: TaskSettings, seed: int) -> Tensor:
+        return embedding_table(self.words, self.vectors, settings.text.words.dim, seed=seed)
+
+
+def run(job: TaskRun, *, bilm: PretrainedBiLM | None = None, report: Report = lambda event: None) -> dict[str, Any]:
+    """Train and evaluate every seed; returns what `results.json` holds."""
+    data = prepare(job)
+    job.folder.mkdir(parents=True, exist_ok=True)
+    if bilm is not None and job.settings.elmo.is_frozen:
+        bilm.save_pretrained(job.folder / ELMO_FOLDER)
+    source = _layer_source(job, data, bilm, report)
+    seeds = [_run_seed(job, data, seed, bilm=bilm, source=source, report=report) for seed in job.seeds]
+    results = {
+        "task": job.task.name,
+        "headline": job.task.headline,
+        "elmo": job.elmo_name if bilm is not None else None,
+        "place": job.settings.elmo.place if bilm is not None else None,
+        "data": {"train": job.train, "dev": job.dev, "test": job.test},
+        "dev": summary([seed["dev"][job.task.headline] for seed in seeds]),
+        "test": summary([seed["test"][job.task.headline] for seed in seeds]) if job.test else None,
+        "seeds": seeds,
+        "cache_bytes": source.num_bytes if isinstance(source, LayerCache) else 0,
+        "peak_memory_mb": peak_memory_mb(),
+        "settings": config.to_dict(job.settings),
+    }
+    partial = job.folder / f"{RESULTS_FILE}.partial"
+    partial.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.rename(job.folder / RESULTS_FILE)
+    if isinstance(source, LayerCache) and job.cache_folder is None:
+        source.delete()
+    return results
+
+
+def prepare(job: TaskRun) -> Prepared:
+    """Read the files and list what the training data holds. Everything wrong with the data is found here."""
+    task, settings = job.task, job.settings
+    train_examples = task.read(job.train, settings, "train")
+    others = {path: task.read(path, settings, "evaluate") for path in (job.dev, job.test) if path is not None}
+    inventory = task.inventory(train_examples, settings)
+    for path, examples in ((job.train, train_examples), *others.items()):
+        require_fitting(task, path, examples, settings.text.max_tokens)
+        task.check(path, examples, inventory)
+    chosen = _fraction(train_examples, settings.training.fraction)
+    words = settings.text.words
+    frequent = frequent_words(_sentences(task, chosen), min_count=words.min_count)
+    vectors = None
+    if words.vectors:
+        everything = [*chosen, *(example for examples in others.values() for example in examples)]
+        wanted = {token for sentence in _sentences(task, everything) for token in sentence}
+        vectors = read_word_vectors(words.vectors, wanted, first=words.max_vectors)
+        known = WordIndex(vectors.words)
+        without = [word for word in frequent.words if known.id_of(word) == UNKNOWN]
+        frequent = WordIndex((*vectors.words, *without))
+    return Prepared(chosen, others[job.dev], others.get(job.test or ""), inventory, frequent, vectors)
+
+
+def require_fitting(task: Task[Any, Any, Any], path: str, examples: Sequence[Any], max_tokens: int) -> None:
+    """Refuse texts that are too long for the memory."""
+    for example in examples:
+        if task.size(example) > max_tokens:
+            raise InputError(
+                f"{path}, line {task.line(example)}: found a text of {task.size(example)} tokens; expected at most "
+                f"{max_tokens}. Split it, or raise text.max_tokens if your memory allows."
+            )
+
+
+def summary(values: Sequence[float]) -> dict[str, float]:
+    """Mean and standard deviation (of a sample) over seeds."""
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {"mean": round(statistics.mean(values), 3), "std": round(deviation, 3)}
+
+
+def peak_memory_mb() -> float:
+    """The most memory that this process has held; 0 where the system does not tell (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return 0.0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10), 1)
+
+
+def _run_seed(
+    job: TaskRun,
+    data: Prepared,
+    seed: int,
+    *,
+    bilm: PretrainedBiLM | None,
+    source: LayerSource | None,
+    report: Report,
+) -> dict[str, Any]:
+    report(SeedStarts(seed))
+    torch.manual_seed(seed)
+    settings = job.settings
+    if bilm is not None and not settings.elmo.is_frozen:
+        bilm = copy.deepcopy(bilm)  # every seed adapts its own
+    table = data.table(settings, seed)
+    trained = TrainedTask.new(job.task, settings, data.inventory, data.words, table, bilm=bilm)
+    folder = job.folder / f"seed-{seed}"
+    result: TrainingResult = train(
+        job.task,
+        trained.model,
+        Examples(data.train, data.dev),
+        trained.indexer(source),
+        data.inventory,
+        settings.training,
+        seed=seed,
+        folder=folder,
+        report=report,
+    )
+    trained.save(folder, elmo_folder=f"../{ELMO_FOLDER}" if bilm is not None and settings.elmo.is_frozen else None)
+    elmo = trained.model.text.elmo
+    return {
+        "seed": seed,
+        "folder": folder.name,
+        "best_epoch": result.best_epoch,
+        "epochs": len(result.history),
+        "dev": result.dev,
+        "test": trained.evaluate(data.test, source) if data.test is not None else None,
+        "seconds": round(result.seconds, 1),
+        "mix_weights": elmo.mix_weights() if elmo is not None else None,
+        "gammas": elmo.gammas() if elmo is not None else None,
+        "history": result.history,
+    }
+
+
+def _layer_source(job: TaskRun, data: Prepared, bilm: PretrainedBiLM | None, report: Report) -> LayerSource | None:
+    if bilm is None or not job.settings.elmo.is_frozen or not job.cache:
+        return None
+    precision = job.settings.elmo.precision
+    sentences = list(_sentences(job.task, [*data.train, *data.dev, *(data.test or ())]))
+    report(CacheSize(LayerCache.bytes_needed(bilm, sentences, precision)))
+    folder = job.cache_folder or job.folder / "cache"
+    return LayerCache.open(
+        folder, bilm, sentences, precision=precision, progress=lambda done, total: report(CacheProgress(done, total))
+    )
+
+
+def _fraction(examples: Sequence[Any], fraction: float) -> Sequence[Any]:
+    if fraction == 1:
+        return examples
+    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(0)).tolist()
+    return [examples[row] for row in sorted(order[: max(1, round(fraction * len(examples)))])]
+
+
+def _sentences(task: Task[Any, Any, Any], examples: Sequence[Any]) -> Iterator[Sequence[str]]:
+    return (sentence for example in examples for sentence in task.sentences(example))

@@ -1,0 +1,75 @@
+"""Layers kept in a file: the same numbers, used again, and never a half-written file."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import InputError
+from elmo.tasks import layer_cache
+from elmo.tasks.layer_cache import LayerCache, LiveLayers
+
+MakeBilm = Callable[..., PretrainedBiLM]
+SENTENCES = [["The", "bank", "is", "closed"], ["Hello"], ["The", "bank", "is", "closed"], ["one", "two"]]
+
+
+def test_cached_layers_are_the_live_ones(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    bilm = make_bilm()
+    cache = LayerCache.open(tmp_path, bilm, SENTENCES, precision="float32")
+    live = LiveLayers.of(bilm, "float32").layers(SENTENCES)
+    for ours, theirs in zip(cache.layers(SENTENCES), live, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    unknown = cache.layers([["never", "seen"]])[0]
+    np.testing.assert_allclose(unknown, LiveLayers.of(bilm, "float32").layers([["never", "seen"]])[0], rtol=1e-4)
+
+
+def test_the_size_is_known_before_and_halved_by_half_precision(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    bilm = make_bilm()
+    needed = LayerCache.bytes_needed(bilm, SENTENCES)
+    cache = LayerCache.open(tmp_path, bilm, SENTENCES)
+    assert needed == cache.num_bytes == cache.path.stat().st_size == 7 * 3 * 12 * 2, "each distinct sentence once"
+    assert LayerCache.bytes_needed(bilm, SENTENCES, "float32") == 2 * needed
+
+
+def test_a_second_run_computes_nothing(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    bilm = make_bilm()
+    calls: list[tuple[int, int]] = []
+    for _ in range(2):
+        LayerCache.open(tmp_path, bilm, SENTENCES, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(3, 3)]
+
+
+def test_another_bilm_or_other_sentences_get_their_own_file(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    first = LayerCache.open(tmp_path, make_bilm(seed=0), SENTENCES)
+    second = LayerCache.open(tmp_path, make_bilm(seed=1), SENTENCES)
+    third = LayerCache.open(tmp_path, make_bilm(seed=0), SENTENCES[:2])
+    assert len({first.path, second.path, third.path}) == 3
+    assert not np.array_equal(first.layers(SENTENCES[:1])[0], second.layers(SENTENCES[:1])[0])
+
+
+def test_what_was_broken_off_is_made_again(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    bilm = make_bilm()
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LayerCache.open(tmp_path, bilm, SENTENCES, progress=stop)
+    whole = LayerCache.open(tmp_path, bilm, SENTENCES, precision="float16")
+    assert whole.layers(SENTENCES)[3].any()
+
+
+def test_a_full_disk_is_told_before_anything_is_written(
+    make_bilm: MakeBilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layer_cache, "_free_bytes", lambda folder: 10)
+    with pytest.raises(InputError, match=r"need 0\.0 GB .*--no-cache"):
+        LayerCache.open(tmp_path, make_bilm(), SENTENCES)
+    assert not list(tmp_path.iterdir())
+
+
+def test_deleting_leaves_nothing(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    LayerCache.open(tmp_path, make_bilm(), SENTENCES).delete()
+    assert not list(tmp_path.iterdir())
