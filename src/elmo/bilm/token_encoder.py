@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from elmo.bilm.config import BiLMConfig, CharCnnConfig
 from elmo.bilm.kernels import characters as kernels
+from elmo.bilm.kernels import linear
 from elmo.text.batches import WordTable
 from elmo.text.characters import CharacterScheme
 
@@ -50,7 +51,11 @@ class TokenEncoder(nn.Module):
             assert words.characters is not None, "this model needs characters"
             parts.append(self.char_cnn(words.characters))
         joined = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-        return joined if self.projection is None else self.projection(joined)
+        if self.projection is None:
+            return joined
+        if not torch.is_grad_enabled() and linear.fits([joined, *self.projection.parameters()]):
+            return linear.linear(joined, self.projection)
+        return self.projection(joined)
 
 
 class CharCnn(nn.Module):
@@ -116,5 +121,7 @@ class Highway(nn.Module):
         self.transform = nn.Linear(dim, dim)
 
     def forward(self, x: Float[Tensor, "words filters"]) -> Float[Tensor, "words filters"]:
+        if linear.fits([x, *self.parameters()]):
+            return linear.highway(x, self.carry, self.transform)
         gate = torch.sigmoid(self.carry(x))
         return gate * torch.relu(self.transform(x)) + (1 - gate) * x

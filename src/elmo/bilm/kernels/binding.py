@@ -89,6 +89,17 @@ class Product(ctypes.Structure):
         ("out", _pointer),
         ("out_stride", _int),
         ("activation", _int),
+        ("accumulate", _int),
+    )
+
+
+class Highway(ctypes.Structure):
+    """`elmo_highway` of kernels.h."""
+
+    _fields_ = (
+        ("num_rows", _int),
+        ("dim", _int),
+        *((name, _pointer) for name in ("x", "sums", "y", "d_y", "d_sums", "d_x")),
     )
 
 
@@ -211,6 +222,8 @@ def _load() -> ctypes.CDLL | str:
     library.elmo_pack.argtypes = (ctypes.POINTER(Packing), _int)
     library.elmo_activate.argtypes = (_pointer, _pointer, _int, _int)
     library.elmo_multiply.argtypes = (ctypes.POINTER(Product), _int, _int)
+    library.elmo_turn.argtypes = (_pointer, _int, _int, _int, _pointer, _int, _int)
+    library.elmo_highway_layer.argtypes = (ctypes.POINTER(Highway), _int, _int)
     library.elmo_forward.argtypes = (ctypes.POINTER(Direction), _int, _int)
     library.elmo_train_forward.argtypes = (ctypes.POINTER(Training), _int)
     library.elmo_train_backward.argtypes = (ctypes.POINTER(Training), _int)

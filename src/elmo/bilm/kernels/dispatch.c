@@ -55,6 +55,56 @@ static void product_part(void *context, int64_t index)
     chosen->product(&j->products[index / j->parts], index % j->parts, j->parts);
 }
 
+typedef struct {
+    const float *matrix;
+    int64_t num_rows, num_columns, stride;
+    float *out;
+    int64_t out_stride;
+} turn_job;
+
+enum { TURN_PARTS = 16, SIDE = 32 };
+
+static void turn_part(void *context, int64_t part)
+{
+    const turn_job *j = context;
+    int64_t blocks = (j->num_columns + SIDE - 1) / SIDE, last = (part + 1) * blocks / TURN_PARTS * SIDE;
+    if (last > j->num_columns) last = j->num_columns;
+    for (int64_t column = part * blocks / TURN_PARTS * SIDE; column < last; column += SIDE)
+        for (int64_t row = 0; row < j->num_rows; row += SIDE) {
+            int64_t rows = j->num_rows - row < SIDE ? j->num_rows - row : SIDE;
+            for (int64_t c = column; c < column + SIDE && c < last; c++)
+                for (int64_t r = 0; r < rows; r++)
+                    j->out[c * j->out_stride + row + r] = j->matrix[(row + r) * j->stride + c];
+        }
+}
+
+/* out[c][r] = matrix[r][c] */
+void elmo_turn(const float *matrix, int64_t num_rows, int64_t num_columns, int64_t stride, float *out,
+               int64_t out_stride, int64_t num_threads)
+{
+    turn_job job = {matrix, num_rows, num_columns, stride, out, out_stride};
+    elmo_parallel(turn_part, &job, TURN_PARTS, num_threads);
+}
+
+typedef struct {
+    const elmo_highway *highway;
+    int64_t backward;
+} highway_job;
+
+enum { HIGHWAY_PARTS = 8 };
+
+static void highway_part(void *context, int64_t part)
+{
+    const highway_job *j = context;
+    (j->backward ? chosen->highway_backward : chosen->highway)(j->highway, part, HIGHWAY_PARTS);
+}
+
+void elmo_highway_layer(const elmo_highway *highway, int64_t backward, int64_t num_threads)
+{
+    highway_job job = {highway, backward};
+    elmo_parallel(highway_part, &job, HIGHWAY_PARTS, num_threads);
+}
+
 void elmo_multiply(const elmo_product *products, int64_t count, int64_t num_threads)
 {
     int64_t parts = count >= num_threads ? 1 : (num_threads + count - 1) / count;
@@ -101,7 +151,7 @@ int elmo_forward(elmo_direction *directions, int64_t count, int64_t num_threads)
         made[i] = d->products = elmo_scratch_take(d->num_words * width * sizeof(float));
         if (!made[i]) failed = 1;
         products[to_make++] = (elmo_product){d->num_words, w->input_dim,  width,       d->words, w->input_dim,
-                                             w->input_weight, w->bias, d->products, width,    ELMO_IDENTITY};
+                                             w->input_weight, w->bias, d->products, width,    ELMO_IDENTITY, 0};
     }
     if (to_make && !failed) elmo_multiply(products, to_make, num_threads);
     if (groups > rows / ROWS_PER_GROUP) groups = rows / ROWS_PER_GROUP;

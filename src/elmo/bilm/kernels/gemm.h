@@ -12,6 +12,8 @@
 
 INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/* Rows a power of two apart would fall into the same few sets of the cache: one line more. */
+INLINE int64_t spaced(int64_t width) { return ceil_div(width, 16) * 16 + 16; }
 
 /* Rows of a left-hand matrix: the k-th term of a row stands at (k / block) * jump + k % block.  Only products with
    gradients of gates, which lie in panels, need blocks; for a plain row the block never ends. */
@@ -116,25 +118,36 @@ INLINE vf activate_vf(vf x, int64_t activation)
     }
 }
 
-static void finish_columns(float *sums, int64_t width, const float *bias, int64_t activation)
+/* One row of a finished tile to its place: added to what earlier stretches left there, then, after the last, with
+   bias and activation. */
+INLINE void finish_vector(const float *sum, float *target, const float *bias, int64_t activation, int add, int last)
 {
-    float padded[NR];
-    if (bias && width < NR) {
-        memset(padded, 0, sizeof padded);
-        memcpy(padded, bias, width * sizeof(float));
-        bias = padded;
-    }
-    for (int j = 0; j < NR; j += VL) {
-        vf x = load(sums + j);
-        if (bias) x += load(bias + j);
-        store(sums + j, activate_vf(x, activation));
-    }
+    vf x = load(sum);
+    if (add) x += load(target);
+    if (last && bias) x += load(bias);
+    store(target, last ? activate_vf(x, activation) : x);
 }
 
-/* out[i] = activation(a[i] B + bias) for the panels first_panel .. last_panel - 1 of B. */
+static void finish_row(const float *sums, float *target, int64_t width, const float *bias, int64_t activation,
+                       int add, int last)
+{
+    int64_t j = 0;
+    if (activation == ELMO_IDENTITY) /* apart, so that the usual case is a plain loop */
+        for (; j + VL <= width; j += VL) finish_vector(sums + j, target + j, bias ? bias + j : 0, 0, add, last);
+    else
+        for (; j + VL <= width; j += VL) finish_vector(sums + j, target + j, bias ? bias + j : 0, activation, add, last);
+    if (j == width) return;
+    float padded[2][VL] = {{0}}; /* the last, partial vector */
+    memcpy(padded[0], target + j, (width - j) * sizeof(float));
+    if (bias) memcpy(padded[1], bias + j, (width - j) * sizeof(float));
+    finish_vector(sums + j, padded[0], bias ? padded[1] : 0, activation, add, last);
+    memcpy(target + j, padded[0], (width - j) * sizeof(float));
+}
+
+/* out[i] (+)= activation(a[i] B + bias) for the panels first_panel .. last_panel - 1 of B. */
 static void multiply(int64_t num_rows, left_rows a, int64_t inner, const float *packed,
                      int64_t num_columns, int64_t first_panel, int64_t last_panel, const float *bias,
-                     int64_t activation, float *const *out)
+                     int64_t activation, int accumulate, float *const *out)
 {
     int64_t tiles = ceil_div(num_rows, MR);
     int64_t stretch = tiles > 1 ? STRETCH : inner;
@@ -148,14 +161,12 @@ static void multiply(int64_t num_rows, left_rows a, int64_t inner, const float *
             int64_t column = p * NR, width = min64(NR, num_columns - column);
             for (int64_t tile = 0; tile < tiles; tile++) {
                 int64_t start = tile * num_rows / tiles, stop = (tile + 1) * num_rows / tiles;
+                for (int64_t i = start; i < stop; i++)
+                    for (int64_t j = 0; j < width; j += 16) __builtin_prefetch(out[i] + column + j, 1);
                 tile_sum(stop - start, a, start, from, to, panel, tile, tiles, next, sums, 1);
-                for (int64_t i = start; i < stop; i++) {
-                    float *sum = sums + (i - start) * NR, *target = out[i] + column;
-                    if (from > 0)
-                        for (int64_t j = 0; j < width; j++) sum[j] += target[j];
-                    if (to == inner) finish_columns(sum, width, bias ? bias + column : 0, activation);
-                    memcpy(target, sum, width * sizeof(float));
-                }
+                for (int64_t i = start; i < stop; i++)
+                    finish_row(sums + (i - start) * NR, out[i] + column, width, bias ? bias + column : 0, activation,
+                               accumulate || from > 0, to == inner);
             }
         }
     }
@@ -209,12 +220,20 @@ static void product(const elmo_product *p, int64_t part, int64_t num_parts)
     enum { ROWS = 240 };
     const float *a[ROWS];
     float *out[ROWS];
+    /* Stretches of rows a power of two apart fall into the same few sets of the cache: a copy spaces them. */
+    int64_t spacing = spaced(p->inner);
+    float *copy = p->inner > STRETCH && p->num_rows > MR ? elmo_scratch_take(ROWS * spacing * sizeof(float)) : 0;
     for (int64_t row = first_row; row < last_row; row += ROWS) {
         int64_t rows = min64(ROWS, last_row - row);
         for (int64_t i = 0; i < rows; i++) {
             a[i] = p->left + (row + i) * p->left_stride;
             out[i] = p->out + (row + i) * p->out_stride;
+            if (!copy) continue;
+            memcpy(copy + i * spacing, a[i], p->inner * sizeof(float));
+            a[i] = copy + i * spacing;
         }
-        multiply(rows, (left_rows){a, PLAIN, 0}, p->inner, p->right, p->num_columns, first_panel, last_panel, p->bias, p->activation, out);
+        multiply(rows, (left_rows){a, PLAIN, 0}, p->inner, p->right, p->num_columns, first_panel, last_panel, p->bias, p->activation,
+                 (int)p->accumulate, out);
     }
+    elmo_scratch_give(copy);
 }

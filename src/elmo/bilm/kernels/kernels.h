@@ -43,7 +43,7 @@ typedef struct {
     int64_t trim;     /* tokens to leave out at both ends of each row: 1 drops the sentence markers */
 } elmo_direction;
 
-/* out = activation(left right + bias), `right` packed. */
+/* out = activation(left right + bias), or out += left right, `right` packed. */
 typedef struct {
     int64_t num_rows, inner, num_columns;
     const float *left;
@@ -53,7 +53,19 @@ typedef struct {
     float *out;
     int64_t out_stride;
     int64_t activation;
+    int64_t accumulate;
 } elmo_product;
+
+/* A highway layer after its product: y = g t + (1 - g) x with g = sigmoid(sums of the carry half), t = relu(sums of
+   the transform half).  Forward leaves g and t in `sums`, where backward finds them. */
+typedef struct {
+    int64_t num_rows, dim;
+    const float *x;       /* [num_rows, dim] */
+    float *sums;          /* [num_rows, 2 dim]: carry, then transform */
+    float *y;             /* [num_rows, dim] */
+    const float *d_y;
+    float *d_sums, *d_x;  /* gradient of the sums; the part of x's that does not pass through them */
+} elmo_highway;
 
 /* How a matrix is packed.  Column j of the result is row columns[j] of `matrix` (-1: zeros); `transposed`: it is that
    column, and row k of the result is row inner_order[k], again -1 for zeros.  Transposed columns from `split` on come
@@ -132,6 +144,8 @@ typedef struct {
     int (*train_backward)(const elmo_training *training, int64_t part, int64_t num_parts);
     void (*train_turn)(const elmo_training *training, int64_t part, int64_t num_parts);
     int (*train_weights)(const elmo_training *training, int64_t part, int64_t num_parts);
+    void (*highway)(const elmo_highway *highway, int64_t part, int64_t num_parts);
+    void (*highway_backward)(const elmo_highway *highway, int64_t part, int64_t num_parts);
     int (*convolve)(const elmo_char_cnn *cnn, int64_t block);
     int (*convolve_backward)(const elmo_char_cnn *cnn, int64_t block);
     void (*activate)(const float *in, float *out, int64_t length, int64_t activation);

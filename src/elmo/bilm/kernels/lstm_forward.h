@@ -12,8 +12,6 @@
 INLINE int64_t cell_panels(const elmo_layer *w) { return ceil_div(w->num_cells, VL); }
 INLINE int64_t padded_cells(const elmo_layer *w) { return cell_panels(w) * VL; }
 INLINE int64_t gate_width(const elmo_layer *w) { return cell_panels(w) * NR; }
-/* Rows a power of two apart would fall into the same few sets of the cache: one line more. */
-INLINE int64_t spaced(int64_t width) { return ceil_div(width, 16) * 16 + 16; }
 
 /* c = sigmoid(f) c' + sigmoid(i) tanh(g), clipped; m = sigmoid(o) tanh(c).  Each product of a sigmoid and a tanh
    takes one division. */
@@ -57,6 +55,8 @@ static void lstm_step(const elmo_layer *w, const step_rows *s)
             for (int64_t r = start; r < stop; r++) {
                 for (int64_t j = 0; j < NR; j += 16) __builtin_prefetch(s->inputs[r] + p * NR + j);
                 if (s->previous) __builtin_prefetch(s->previous[r] + p * VL);
+                __builtin_prefetch(s->cell[r] + p * VL, 1);
+                __builtin_prefetch(s->output[r] + p * VL, 1);
             }
             if (s->x)
                 tile_sum(stop - start, x, start, 0, w->input_dim, wx, tile, tiles, next_x, sums, 1);
@@ -142,7 +142,7 @@ static void block_inputs(const elmo_layer *w, workspace *s, const float *below, 
         s->gates[n - first] = s->inputs + (n - first) * gate_width(w);
     }
     multiply(last - first, (left_rows){s->x, PLAIN, 0}, w->input_dim, w->input_weight, gate_width(w), 0, cell_panels(w), w->bias,
-             ELMO_IDENTITY, (float *const *)s->gates);
+             ELMO_IDENTITY, 0, (float *const *)s->gates);
 }
 
 /* Points the step's rows at their parents' state and at where their own goes. */
@@ -227,7 +227,7 @@ static void run_layer(const elmo_direction *d, int64_t l, workspace *s, const fl
         lstm_step(w, &step);
         if (w->projection_weight)
             multiply(rows, (left_rows){(const float *const *)s->emitted, PLAIN, 0}, w->num_cells,
-                     w->projection_weight, w->hidden_dim, 0, ceil_div(w->hidden_dim, NR), 0, ELMO_IDENTITY,
+                     w->projection_weight, w->hidden_dim, 0, ceil_div(w->hidden_dim, NR), 0, ELMO_IDENTITY, 0,
                      s->projected);
         for (int64_t i = 0; i < rows; i++)
             add_and_clip(w->hidden_dim, s->projected[i], w->projection_weight ? w->projection_clip : INFINITY,

@@ -85,6 +85,12 @@ static void step_forward(const elmo_training *t, const active_rows *a, int64_t s
         const float *next_h = p + 1 < panels ? wh + w->hidden_dim * NR : wh;
         for (int64_t tile = 0; tile < tiles; tile++) {
             int64_t start = tile * a->num_rows / tiles, stop = (tile + 1) * a->num_rows / tiles;
+            for (int64_t r = start; r < stop; r++) {
+                int64_t n = step * t->batch + a->row[r];
+                for (int64_t j = 0; j < NR; j += 16) __builtin_prefetch(t->gates + (p * kept + n) * NR + j, 1);
+                __builtin_prefetch(t->cells + n * cells + p * VL, 1);
+                __builtin_prefetch(previous.rows + a->row[r] * previous.stride + p * VL);
+            }
             tile_sum(stop - start, x, start, 0, w->input_dim, wx, tile, tiles, next_x, sums, 1);
             tile_sum(stop - start, hidden, start, 0, w->hidden_dim, wh, tile, tiles, next_h, sums, 0);
             for (int64_t r = start; r < stop; r++) {
@@ -103,7 +109,7 @@ static void emit_hidden(const elmo_training *t, const active_rows *a, int64_t st
     int64_t width = w->hidden_dim;
     if (w->projection_weight)
         multiply(a->num_rows, (left_rows){(const float *const *)a->output, PLAIN, 0}, w->num_cells,
-                 w->projection_weight, width, 0, ceil_div(width, NR), 0, ELMO_IDENTITY, a->projected);
+                 w->projection_weight, width, 0, ceil_div(width, NR), 0, ELMO_IDENTITY, 0, a->projected);
     for (int64_t r = 0; r < a->num_rows; r++) {
         float *out = t->out + (a->row[r] * t->steps + step) * width;
         const float *from = w->projection_weight ? a->projected[r] : a->output[r];
@@ -184,14 +190,20 @@ static void tile_backward(const elmo_training *t, const active_rows *a, int64_t 
     }
 }
 
-static void fetch_tile(const elmo_training *t, const active_rows *a, int64_t step, int64_t p, int64_t start,
-                       int64_t stop)
+static void fetch_tile(const elmo_training *t, const active_rows *a, int64_t step, previous_cells previous, int64_t p,
+                       int64_t start, int64_t stop)
 {
-    int64_t kept = num_kept(t), last = min64(cell_panels(&t->layer), 4 * p + 4);
+    int64_t kept = num_kept(t), cells = padded_cells(&t->layer), last = min64(cell_panels(&t->layer), 4 * p + 4);
     for (int64_t q = 4 * p; q < last; q++)
         for (int64_t r = start; r < stop; r++) {
-            const float *gates = t->gates + (q * kept + step * t->batch + a->row[r]) * NR;
-            for (int64_t j = 0; j < NR; j += 16) __builtin_prefetch(gates + j);
+            int64_t n = step * t->batch + a->row[r];
+            for (int64_t j = 0; j < NR; j += 16) {
+                __builtin_prefetch(t->gates + (q * kept + n) * NR + j);
+                __builtin_prefetch(t->d_gates + (q * kept + n) * NR + j, 1);
+            }
+            __builtin_prefetch(t->cells + n * cells + q * VL);
+            __builtin_prefetch(previous.rows + a->row[r] * previous.stride + q * VL);
+            __builtin_prefetch(t->outputs + (p * kept + n) * NR + (q - 4 * p) * VL, 1);
         }
 }
 
@@ -208,7 +220,7 @@ static void step_backward(const elmo_training *t, const active_rows *a, int64_t 
         const float *next = p + 1 < panels ? panel + w->hidden_dim * NR : panel;
         for (int64_t tile = 0; tile < tiles; tile++) {
             int64_t start = tile * a->num_rows / tiles, stop = (tile + 1) * a->num_rows / tiles;
-            fetch_tile(t, a, step, p, start, stop);
+            fetch_tile(t, a, step, previous, p, start, stop);
             if (panel)
                 tile_sum(stop - start, left, start, 0, w->hidden_dim, panel, tile, tiles, next, sums, 1);
             else /* nothing is projected: h is m */
@@ -276,7 +288,7 @@ static void backward_rows(const elmo_training *t, int64_t first, int64_t last, a
         }
         step_backward(t, &a, step, cells_before(t, step, initial), d_cells - first * cells);
         multiply(a.num_rows, (left_rows){a.x, NR, kept * NR}, gate_width(w), t->back_weight, wide, 0,
-                 ceil_div(wide, NR), 0, ELMO_IDENTITY, a.projected);
+                 ceil_div(wide, NR), 0, ELMO_IDENTITY, 0, a.projected);
         for (int64_t r = 0; r < a.num_rows; r++) {
             int64_t b = a.row[r];
             memcpy(t->d_hidden_in + b * width, a.projected[r], width * sizeof(float));
@@ -379,14 +391,14 @@ static int train_weights(const elmo_training *t, int64_t part, int64_t parts)
         int64_t panels = cell_panels(w), cell_blocks = ceil_div(w->num_cells, NR);
         for (int64_t p = part * panels / parts; p < (part + 1) * panels / parts; p++) {
             for (int64_t j = 0; j < rows; j++) out[j] = sums + (j - p) * NR;
-            multiply(rows, (left_rows){left, PLAIN, 0}, kept, t->d_gates, gate_width(w), p, p + 1, 0, ELMO_IDENTITY,
+            multiply(rows, (left_rows){left, PLAIN, 0}, kept, t->d_gates, gate_width(w), p, p + 1, 0, ELMO_IDENTITY, 0,
                      out);
             place_gradients(t, p, sums);
         }
         if (!w->projection_weight) continue;
         for (int64_t j = 0; j < width; j++) out[j] = t->d_projection_weight + j * w->num_cells;
         multiply(width, (left_rows){left + rows, PLAIN, 0}, kept, t->outputs, w->num_cells, part * cell_blocks / parts,
-                 (part + 1) * cell_blocks / parts, 0, ELMO_IDENTITY, out);
+                 (part + 1) * cell_blocks / parts, 0, ELMO_IDENTITY, 0, out);
     }
     elmo_scratch_give(memory.base);
     return 0;

@@ -10,12 +10,13 @@ import ctypes
 import math
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo.bilm.config import LstmConfig
 from elmo.bilm.kernels import binding
@@ -48,27 +49,41 @@ def _plain_order(num_columns: int, panel: int) -> Tensor:
 
 
 class PackedMatrix:
-    """The right-hand side of a product: `inner` rows, columns in panels of four vectors."""
+    """The right-hand side of a product: W^T, as in x W^T, its columns in panels of four vectors."""
 
     def __init__(self, weight: Tensor, *, columns: Tensor | None = None) -> None:
-        """Pack W^T, as in x W^T; `columns` names the row of `weight` that each column takes, -1 for zeros."""
-        weight = weight.detach().to(torch.float32).contiguous()
+        """`columns` names the row of `weight` that each column takes, -1 for zeros."""
         num_columns, self.inner = weight.shape
-        columns = _plain_order(num_columns, 4 * binding.vector_length()) if columns is None else columns
-        self._pack(columns, matrix=weight.data_ptr(), stride=self.inner)
+        self.columns = _plain_order(num_columns, 4 * binding.vector_length()) if columns is None else columns
+        self.block = binding.Block(self.inner * len(self.columns))
+        self.pack(weight)
 
-    @classmethod
-    def transposed(
-        cls, weight: Tensor, beside: Tensor | None = None, *, inner_order: Tensor | None = None
-    ) -> PackedMatrix:
-        """Pack [W, `beside`], as in x W; row k is row `inner_order[k]` of them, -1 for zeros."""
+    def pack(self, weight: Tensor) -> None:
+        """Take other values of the same shape."""
+        weight = weight.detach().to(torch.float32).contiguous()
+        _pack(self.columns, self.inner, self.block.address, matrix=weight.data_ptr(), stride=self.inner)
+
+    @property
+    def address(self) -> int:
+        return self.block.address
+
+
+class PackedTransposed:
+    """The right-hand side of x [W, V], kept for the time of an update.
+
+    Row k is row `inner_order[k]` of the two, -1 for zeros.
+    """
+
+    def __init__(self, weight: Tensor, beside: Tensor | None = None, *, inner_order: Tensor | None = None) -> None:
         weight = weight.detach().to(torch.float32).contiguous()
         other = weight[:, :0] if beside is None else beside.detach().to(torch.float32).contiguous()
-        self = cls.__new__(cls)
-        self.inner = len(weight) if inner_order is None else len(inner_order)
+        inner = len(weight) if inner_order is None else len(inner_order)
         columns = _plain_order(weight.shape[1] + other.shape[1], 4 * binding.vector_length())
-        self._pack(
+        self.scratch = binding.Scratch(inner * len(columns))
+        _pack(
             columns,
+            inner,
+            self.scratch.address,
             matrix=weight.data_ptr(),
             stride=weight.shape[1],
             second=other.data_ptr(),
@@ -77,36 +92,34 @@ class PackedMatrix:
             transposed=1,
             inner_order=None if inner_order is None else inner_order.data_ptr(),
         )
-        return self
-
-    def _pack(self, columns: Tensor, **fields: int | None) -> None:
-        self.block = binding.Block(self.inner * len(columns))
-        packing = binding.Packing(
-            columns=columns.data_ptr(),
-            inner=self.inner,
-            num_panels=len(columns) // (4 * binding.vector_length()),
-            packed=self.block.address,
-            **fields,
-        )
-        binding.library().elmo_pack(packing, binding.num_threads())
 
     @property
     def address(self) -> int:
-        return self.block.address
+        return self.scratch.address
+
+
+def _pack(columns: Tensor, inner: int, address: int, **source: int | None) -> None:
+    packing = binding.Packing(
+        columns=columns.data_ptr(),
+        inner=inner,
+        num_panels=len(columns) // (4 * binding.vector_length()),
+        packed=address,
+        **source,
+    )
+    binding.library().elmo_pack(packing, binding.num_threads())
 
 
 class PackedLayer:
     """One LSTM layer of one direction."""
 
     def __init__(self, layer: LstmLayer, config: LstmConfig) -> None:
-        order = gate_order(config.cell_dim)
-        self.input_weight = PackedMatrix(layer.input_weight, columns=order)
-        self.recurrent_weight = PackedMatrix(layer.recurrent_weight, columns=order)
+        self.config = config
+        self.order = gate_order(config.cell_dim)
+        self.input_weight = PackedMatrix(layer.input_weight, columns=self.order)
+        self.recurrent_weight = PackedMatrix(layer.recurrent_weight, columns=self.order)
         projection = layer.projection_weight
         self.projection_weight = None if projection is None else PackedMatrix(projection)
-        bias = layer.bias.detach().float().clone()
-        bias[config.cell_dim : 2 * config.cell_dim] += config.forget_bias
-        self.bias = torch.where(order < 0, 0.0, bias[order]).contiguous()
+        self.bias = self._biases(layer)
         self.struct = binding.Layer(
             input_dim=config.projection_dim,
             num_cells=config.cell_dim,
@@ -118,6 +131,19 @@ class PackedLayer:
             cell_clip=math.inf if config.cell_clip is None else config.cell_clip,
             projection_clip=math.inf if config.projection_clip is None else config.projection_clip,
         )
+
+    def _biases(self, layer: LstmLayer) -> Tensor:
+        bias = layer.bias.detach().float().clone()
+        bias[self.config.cell_dim : 2 * self.config.cell_dim] += self.config.forget_bias
+        return torch.where(self.order < 0, 0.0, bias[self.order]).contiguous()
+
+    def pack(self, layer: LstmLayer) -> None:
+        """Take the layer's weights anew, in the same memory: training does this at every update."""
+        self.input_weight.pack(layer.input_weight)
+        self.recurrent_weight.pack(layer.recurrent_weight)
+        if self.projection_weight is not None and layer.projection_weight is not None:
+            self.projection_weight.pack(layer.projection_weight)
+        self.bias.copy_(self._biases(layer))
 
 
 class PackedStack:
@@ -133,22 +159,59 @@ class PackedStack:
         self.array = ctypes.cast(structs, ctypes.POINTER(binding.Layer))
 
 
-def _versions(parameters: Iterable[Tensor]) -> tuple[object, ...]:
-    """Changes whenever a parameter is replaced or changed in place (though not behind autograd's back, by `.data`)."""
-    return tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in parameters)
+class Packed(Protocol):
+    """Something packed from a module's weights."""
+
+    def pack(self, module: Any, /) -> None:
+        """Take the module's weights anew."""
 
 
-_packed: weakref.WeakKeyDictionary[LstmLayer, tuple[object, PackedLayer]] = weakref.WeakKeyDictionary()
+P = TypeVar("P", bound=Packed)
+
+
+@dataclass
+class _Kept:
+    variant: str
+    versions: tuple[object, ...]
+    packed: Any
+
+
+_kept: weakref.WeakKeyDictionary[nn.Module, _Kept] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def packed_layer(layer: LstmLayer, config: LstmConfig) -> PackedLayer:
-    """The layer's packed form, made at the first call and after every change of its weights."""
-    key = (binding.kernel_info().name, config, _versions(layer.parameters()))
+def keep_packed(module: nn.Module, make: Callable[[], P]) -> P:
+    """The module's packed form, made at the first call and brought up to date after every change of its weights.
+
+    A change is a parameter replaced or changed in place, though not behind autograd's back, by `.data`.
+    """
+    variant = binding.kernel_info().name
+    versions = tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in module.parameters())
     with _lock:
-        found = _packed.get(layer)
-        if found is None or found[0] != key:
-            _packed.pop(layer, None)  # lets go of the old copy before the new one is made
-            found = (key, PackedLayer(layer, config))
-            _packed[layer] = found
-        return found[1]
+        kept = _kept.get(module)
+        if kept is None or kept.variant != variant:
+            kept = _kept[module] = _Kept(variant, versions, make())
+        elif kept.versions != versions:
+            kept.packed.pack(module)
+            kept.versions = versions
+        return cast(P, kept.packed)
+
+
+def packed_layer(layer: LstmLayer, config: LstmConfig) -> PackedLayer:
+    """An LSTM layer's packed form."""
+    return keep_packed(layer, lambda: PackedLayer(layer, config))
+
+
+class PackedLinear:
+    """A linear layer's weight; its bias needs no packing."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        self.weight = PackedMatrix(linear.weight)
+
+    def pack(self, linear: nn.Linear) -> None:
+        self.weight.pack(linear.weight)
+
+
+def packed_linear(linear: nn.Linear) -> PackedMatrix:
+    """A linear layer's packed weight."""
+    return keep_packed(linear, lambda: PackedLinear(linear)).weight

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from elmo.bilm.config import LstmConfig
 from elmo.bilm.kernels import binding
-from elmo.bilm.kernels.packing import PackedLayer, PackedMatrix, gate_order, packed_layer, padded_cells
+from elmo.bilm.kernels.packing import PackedLayer, PackedTransposed, gate_order, packed_layer, padded_cells
 from elmo.bilm.lstm import LstmLayer
 
 
@@ -23,8 +23,8 @@ class BackwardWeights:
 
     def __init__(self, input_weight: Tensor, recurrent_weight: Tensor, projection_weight: Tensor | None) -> None:
         order = gate_order(len(input_weight) // 4)
-        self.back = PackedMatrix.transposed(recurrent_weight, input_weight, inner_order=order)
-        self.cell = None if projection_weight is None else PackedMatrix.transposed(projection_weight)
+        self.back = PackedTransposed(recurrent_weight, input_weight, inner_order=order)
+        self.cell = None if projection_weight is None else PackedTransposed(projection_weight)
 
 
 class _LayerFunction(torch.autograd.Function):

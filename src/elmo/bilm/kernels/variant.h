@@ -6,6 +6,7 @@
 #include "lstm_forward.h"
 #include "lstm_training.h"
 #include "char_cnn.h"
+#include "highway.h"
 
 static void activate(const float *in, float *out, int64_t length, int64_t activation)
 {
@@ -19,4 +20,5 @@ static void activate(const float *in, float *out, int64_t length, int64_t activa
 }
 
 const elmo_variant VARIANT_NAME = {VARIANT_LABEL, VL, pack, product, forward, train_forward, train_backward,
-                                   train_turn, train_weights, convolve, convolve_backward, activate};
+                                   train_turn, train_weights, highway_forward, highway_backward, convolve,
+                                   convolve_backward, activate};

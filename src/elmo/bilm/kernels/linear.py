@@ -1,0 +1,126 @@
+"""The token encoder's dense layers: highway layers with and without gradients, linear layers without.
+
+A linear layer with gradients stays with torch: the projection is a small part of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from elmo.bilm.kernels import binding
+from elmo.bilm.kernels.packing import PackedMatrix, PackedTransposed, packed_linear
+
+
+def multiply(*products: binding.Product) -> None:
+    """Carry products out, together."""
+    array = (binding.Product * len(products))(*products)
+    binding.library().elmo_multiply(array, len(products), binding.num_threads())
+
+
+def _product(
+    left: Tensor,
+    right: PackedMatrix | PackedTransposed,
+    *,
+    out: Tensor,
+    bias: Tensor | None = None,
+    accumulate: bool = False,
+) -> binding.Product:
+    return binding.Product(
+        num_rows=len(left),
+        inner=left.shape[1],
+        num_columns=out.shape[1],
+        left=left.data_ptr(),
+        left_stride=left.stride(0),
+        right=right.address,
+        bias=None if bias is None else bias.data_ptr(),
+        out=out.data_ptr(),
+        out_stride=out.stride(0),
+        accumulate=int(accumulate),
+    )
+
+
+def _turned(matrix: Tensor) -> Tensor:
+    """The transpose, its rows spaced so that they do not all fall into the same sets of the cache."""
+    rows, columns = matrix.shape
+    stride = -(-rows // 16) * 16 + 16
+    out = torch.empty(columns, stride)
+    binding.library().elmo_turn(
+        matrix.data_ptr(), rows, columns, matrix.stride(0), out.data_ptr(), stride, binding.num_threads()
+    )
+    return out[:, :rows]
+
+
+class _Highway(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        packed: tuple[PackedMatrix, PackedMatrix],
+        x: Tensor,
+        carry_weight: Tensor,
+        carry_bias: Tensor,
+        transform_weight: Tensor,
+        transform_bias: Tensor,
+    ) -> Tensor:
+        x = x.contiguous()
+        rows, dim = x.shape
+        sums, y = torch.empty(rows, 2 * dim), torch.empty(rows, dim)
+        carry_bias, transform_bias = carry_bias.contiguous(), transform_bias.contiguous()
+        multiply(
+            _product(x, packed[0], out=sums[:, :dim], bias=carry_bias),
+            _product(x, packed[1], out=sums[:, dim:], bias=transform_bias),
+        )
+        job = binding.Highway(num_rows=rows, dim=dim, x=x.data_ptr(), sums=sums.data_ptr(), y=y.data_ptr())
+        binding.library().elmo_highway_layer(job, 0, binding.num_threads())
+        ctx.save_for_backward(x, sums, carry_weight, transform_weight)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+        x, sums, carry_weight, transform_weight = ctx.saved_tensors
+        d_y = d_y.contiguous()
+        rows, dim = x.shape
+        d_sums, d_x = torch.empty_like(sums), torch.empty_like(x)
+        job = binding.Highway(
+            num_rows=rows,
+            dim=dim,
+            x=x.data_ptr(),
+            sums=sums.data_ptr(),
+            d_y=d_y.data_ptr(),
+            d_sums=d_sums.data_ptr(),
+            d_x=d_x.data_ptr(),
+        )
+        binding.library().elmo_highway_layer(job, 1, binding.num_threads())
+        for weight, d_half in ((carry_weight, d_sums[:, :dim]), (transform_weight, d_sums[:, dim:])):
+            multiply(_product(d_half, PackedTransposed(weight), out=d_x, accumulate=True))
+        turned, packed_x = _turned(d_sums), PackedTransposed(x)
+        d_carry, d_transform = torch.empty_like(carry_weight), torch.empty_like(transform_weight)
+        multiply(_product(turned[:dim], packed_x, out=d_carry), _product(turned[dim:], packed_x, out=d_transform))
+        d_biases = d_sums.sum(dim=0)
+        return None, d_x, d_carry, d_biases[:dim], d_transform, d_biases[dim:]
+
+
+def fits(tensors: Sequence[Tensor]) -> bool:
+    """Whether the kernels can take these: float32 on the CPU."""
+    return binding.available() and all(
+        tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors
+    )
+
+
+def highway(x: Tensor, carry: nn.Linear, transform: nn.Linear) -> Tensor:
+    """y = g * relu(transform(x)) + (1 - g) * x, with g = sigmoid(carry(x))."""
+    packed = packed_linear(carry), packed_linear(transform)
+    return _Highway.apply(packed, x, carry.weight, carry.bias, transform.weight, transform.bias)
+
+
+def linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    """x W^T + b, without gradients."""
+    x, bias = x.contiguous(), layer.bias.detach().contiguous()
+    out = torch.empty(len(x), layer.out_features)
+    multiply(_product(x, packed_linear(layer), out=out, bias=bias))
+    return out
