@@ -1,0 +1,64 @@
+"""Raganato's XML: words, targets, keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from elmo.analysis.sense_data import SenseSet, SenseTarget, find_sets, read_gold, read_sentences
+from elmo.errors import InputError
+
+
+def test_a_multiword_target_covers_its_words(senses_folder: Path) -> None:
+    path = senses_folder / "Evaluation_Datasets/semeval2007/semeval2007.data.xml"
+    first, second = read_sentences(path)
+    assert first.words == ("the", "dry", "river", "bed", "lay", "below")
+    assert first.targets == (SenseTarget("d0.s0.t0", "river_bed", "NOUN", 2, 4),)
+    assert second.words == ("a", "steep", "hill")
+
+
+def test_treebank_escapes_become_plain(tmp_path: Path) -> None:
+    path = tmp_path / "x.data.xml"
+    path.write_text(
+        "<corpus><text><sentence><wf>``</wf><wf>-LRB-</wf><wf>A&amp;P</wf><wf>''</wf></sentence></text></corpus>"
+    )
+    (sentence,) = read_sentences(path)
+    assert sentence.words == ('"', "(", "A&P", '"')
+
+
+def test_several_right_keys(senses_folder: Path) -> None:
+    gold = read_gold(senses_folder / "Evaluation_Datasets/semeval2007/semeval2007.gold.key.txt")
+    assert gold["d0.s1.t0"] == ("steep%5:00:00:sharp:00", "steep%3:00:00::")
+
+
+def test_the_sets_of_a_folder_stand_in_the_published_order(senses_folder: Path) -> None:
+    names = [each.name for each in find_sets(senses_folder / "Evaluation_Datasets")]
+    assert names == ["senseval2", "semeval2007", "ALL"]
+
+
+def test_an_instance_without_a_key_is_refused(senses_folder: Path) -> None:
+    (senses_folder / "semcor.gold.key.txt").write_text("d0.s0.t0 bank%1:17:00::\n")
+    with pytest.raises(InputError, match=r"d0\.s1\.t0 has no line in semcor\.gold\.key\.txt"):
+        list(SenseSet.open(senses_folder / "semcor.data.xml").sentences())
+
+
+def test_broken_files_are_refused(senses_folder: Path) -> None:
+    data = senses_folder / "semcor.data.xml"
+    data.write_text(data.read_text()[:-40])
+    with pytest.raises(InputError, match="not whole XML"):
+        list(read_sentences(data))
+    (senses_folder / "semcor.gold.key.txt").write_text("d0.s0.t0\n")
+    with pytest.raises(InputError, match=r"line 1: found 'd0\.s0\.t0'"):
+        SenseSet.open(data)
+    with pytest.raises(InputError, match="not a sense-tagged set"):
+        SenseSet.open(senses_folder / "missing.data.xml")
+
+
+def test_the_real_corpora(shared: Path) -> None:
+    semcor = SenseSet.open(shared / "data/wsd/semcor.data.xml.zst")
+    sentences = targets = 0
+    for sentence in semcor.sentences():
+        sentences += 1
+        targets += len(sentence.targets)
+    assert (sentences, targets) == (37_168, 226_226)

@@ -1,0 +1,68 @@
+"""elmo neighbours on a tiny model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.commands.neighbours import app
+from elmo.errors import InputError
+
+TEXT = "The bank paid interest.\nThey sat on the bank.\nThe bank paid interest.\n"
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def index(tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> str:
+    make_bilm().save_pretrained(tmp_path / "model")
+    (tmp_path / "text.txt").write_text(TEXT)
+    run("build", str(tmp_path / "text.txt"), "-o", str(tmp_path / "ix"), "-m", str(tmp_path / "model"))
+    return str(tmp_path / "ix")
+
+
+def test_the_same_sentence_is_the_nearest(index: str, tmp_path: Path) -> None:
+    shown = run("query", index, "The bank paid interest.", "-w", "bank", "-n", "2", "--json", str(tmp_path / "q.json"))
+    assert "static" in shown and "layer 0" in shown
+    answer = json.loads((tmp_path / "q.json").read_text())
+    assert answer["asked"] == {"tokens": ["The", "bank", "paid", "interest", "."], "position": 1}
+    assert {each["sentence"] for each in answer["in_context"]} == {0, 2}
+    assert answer["in_context"][0]["similarity"] == pytest.approx(1.0, abs=2e-3)
+    assert len(answer["static"]) == 2
+
+
+def test_an_occurrence_of_the_corpus_is_not_its_own_neighbour(index: str, tmp_path: Path) -> None:
+    run("query", index, "--occurrence", "0:1", "--same-word", "--json", str(tmp_path / "q.json"))
+    found = json.loads((tmp_path / "q.json").read_text())["in_context"]
+    assert [(each["sentence"], each["position"]) for each in found] == [(2, 1), (1, 4)]
+
+
+def test_another_model_is_noticed(index: str, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> None:
+    make_bilm(seed=5).save_pretrained(tmp_path / "other")
+    with pytest.raises(InputError, match="another model"):
+        run("query", index, "The bank.", "-w", "bank", "-m", str(tmp_path / "other"))
+
+
+def test_bad_questions_are_refused(index: str) -> None:
+    for arguments, message in (
+        (["--occurrence", "x"], "SENTENCE:POSITION"),
+        ([], "Nothing to look for"),
+        (["The bank.", "-w", "banks"], "not a token of the sentence"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run("query", index, *arguments)
+
+
+def test_export(index: str, tmp_path: Path) -> None:
+    run("export", index, str(tmp_path / "ix.parquet"))
+    assert parquet.read_table(tmp_path / "ix.parquet").num_rows == 16
