@@ -25,6 +25,10 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "perplexity": ("perplexity", "perplexity", "Measure how well a biLM predicts a text."),
     "score": ("score", "score", "Log-probability of every token, from both sides."),
     "fill": ("fill", "fill", "The most likely words for a hidden position."),
+    "task": ("task", "app", "Train, evaluate and use the six tasks of the paper."),
+    "probe": ("probe", "app", "What each layer knows: parts of speech, word senses."),
+    "neighbours": ("neighbours", "app", "The nearest occurrences of a word in a corpus."),
+    "similarity": ("similarity", "similarity", "One word's occurrences in two dimensions."),
 }
 
 
