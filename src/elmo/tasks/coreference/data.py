@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +44,8 @@ class Document:
     """A speaker for each token; empty strings where nobody is named."""
     chains: tuple[tuple[Mention, ...], ...] = ()
     genre: str = ""
+    line: int = field(default=0, compare=False)
+    """Where it begins in its file."""
 
     @property
     def num_tokens(self) -> int:
@@ -120,6 +122,7 @@ def _document(path: Path, begin: re.Match[str], sentences: Sequence[Sequence[Row
         speakers=tuple(tuple(_speaker(row.fields[_SPEAKER]) for row in sentence) for sentence in sentences),
         chains=tuple(chains),
         genre=genre_of(begin["name"]),
+        line=rows[0].line if rows else 0,
     )
 
 

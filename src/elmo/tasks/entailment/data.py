@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from elmo.errors import InputError
@@ -34,6 +34,8 @@ class SentencePair:
     hypothesis: tuple[str, ...]
     label: str | None
     """One of `LABELS`; None if it is to be predicted."""
+    line: int = field(default=0, compare=False)
+    """Where it stands in its file."""
 
 
 def read_pairs(path: Path | str, *, tokenizer: str = "ptb-like", split: str | None = None) -> list[SentencePair]:
@@ -59,7 +61,7 @@ def read_pairs(path: Path | str, *, tokenizer: str = "ptb-like", split: str | No
             if not tokens:
                 raise bad_line(path, line, f"an empty {names[side]}", "a sentence")
             sides.append(tokens)
-        pairs.append(SentencePair(sides[0], sides[1], label))
+        pairs.append(SentencePair(sides[0], sides[1], label, line=line))
     return require_examples(path, pairs, f"pairs of the split {split}" if split else "sentence pairs")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +35,8 @@ class Proposition:
     """In the order of the sentence; the predicate itself is among them as V."""
     tags: tuple[str, ...] = ()
     """Part of speech of each token, if the file gives it."""
+    line: int = field(default=0, compare=False)
+    """Where its first token stands in its file."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def read_propositions(path: Path | str, *, layout: Layout = "auto", verbs_only: 
                 )
             _, start, end = predicates[0]
             if not verbs_only or any(tag.startswith("V") for tag in tags[start:end]):
-                propositions.append(Proposition(tokens, start, arguments, tags))
+                propositions.append(Proposition(tokens, start, arguments, tags, line=block[0].line))
     return require_examples(path, propositions, f"predicates ({sentences} sentences were read)")
 
 

@@ -1,0 +1,98 @@
+"""Question answering as a task: settings, batches, scores, and what predictions look like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo.errors import InputError
+from elmo.tasks.layers.elmo_input import TextInput
+from elmo.tasks.layers.text_batches import TextIndexer
+from elmo.tasks.question_answering.data import Question, TokenSpan, make_passage, read_questions
+from elmo.tasks.question_answering.metrics import score_answers
+from elmo.tasks.question_answering.model import AnswerFinder, AnswerModelSettings, QuestionBatch
+from elmo.tasks.task import Inventory, Purpose, Task, TaskSettings
+from elmo.text.tokenizer import words
+
+
+@dataclass(frozen=True)
+class AnswerDataSettings:
+    """How files are read."""
+
+    tokenizer: str = "ptb-like"
+    max_passage_tokens: int = 0
+    """Longer passages are left out of training; 0 keeps all."""
+
+
+@dataclass(frozen=True)
+class QuestionAnsweringSettings(TaskSettings):
+    """Every setting of the task."""
+
+    data: AnswerDataSettings = field(default_factory=AnswerDataSettings)
+    model: AnswerModelSettings = field(default_factory=AnswerModelSettings)
+
+
+class QuestionAnswering(Task[Question, TokenSpan, QuestionAnsweringSettings]):
+    """Which words of a text answer a question."""
+
+    name = "question_answering"
+    headline = "f1"
+    settings_type = QuestionAnsweringSettings
+    input_format = "a question, a tab and its passage on each line"
+
+    def read(self, path: Path | str, settings: QuestionAnsweringSettings, purpose: Purpose = "train") -> list[Question]:
+        questions = read_questions(path, tokenizer=settings.data.tokenizer, need_answers=purpose != "predict")
+        most = settings.data.max_passage_tokens
+        if purpose != "train" or not most:
+            return questions
+        return [question for question in questions if len(question.passage.tokens) <= most]
+
+    def parse(self, text: str, settings: QuestionAnsweringSettings, inventory: Inventory) -> list[Question]:
+        tokenizer = settings.data.tokenizer
+        questions = []
+        for line, row in enumerate(text.split("\n"), start=1):
+            if not row.strip():
+                continue
+            sides = row.split("\t")
+            if len(sides) != 2 or not all(side.strip() for side in sides):
+                raise InputError(f"line {line}: found {row[:60]!r}; expected {self.input_format}.")
+            passage = make_passage(sides[1], tokenizer)
+            questions.append(Question(str(line), tuple(words(sides[0], tokenizer)), passage))
+        return questions
+
+    def sentences(self, example: Question) -> Sequence[Sequence[str]]:
+        return (example.passage.tokens, example.tokens)
+
+    def inventory(self, examples: Sequence[Question], settings: QuestionAnsweringSettings) -> Inventory:
+        return {}
+
+    def model(self, settings: QuestionAnsweringSettings, inventory: Inventory, text: TextInput) -> AnswerFinder:
+        return AnswerFinder(settings.model, text)
+
+    def collate(self, examples: Sequence[Question], indexer: TextIndexer, inventory: Inventory) -> QuestionBatch:
+        passage = indexer.batch([example.passage.tokens for example in examples])
+        question = indexer.batch([example.tokens for example in examples])
+        is_start, is_end = torch.zeros_like(passage.mask), torch.zeros_like(passage.mask)
+        for row, example in enumerate(examples):
+            for span in example.spans:
+                is_start[row, span.start] = True
+                is_end[row, span.end - 1] = True
+        return QuestionBatch(passage, question, is_start, is_end)
+
+    def score(self, examples: Sequence[Question], predictions: Sequence[TokenSpan]) -> dict[str, float]:
+        answers = {example.id: example.passage.cut(span) for example, span in zip(examples, predictions, strict=True)}
+        scores = score_answers({example.id: example.answers for example in examples}, answers)
+        return {"f1": scores.f1, "exact_match": scores.exact_match}
+
+    def show(self, example: Question, prediction: TokenSpan) -> str:
+        (start, _), (_, end) = example.passage.offsets[prediction.start], example.passage.offsets[prediction.end - 1]
+        text = example.passage.text
+        return f"{' '.join(example.tokens)}\t{text[:start]}[{text[start:end]}]{text[end:]}"
+
+    def record(self, example: Question, prediction: TokenSpan) -> dict[str, Any]:
+        start = example.passage.offsets[prediction.start][0]
+        return {"id": example.id, "answer": example.passage.cut(prediction), "answer_start": start}

@@ -1,0 +1,63 @@
+"""The classifier learns, with and without ELMo, and its predictions can be read."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import InputError
+from elmo.tasks.entailment.data import LABELS, SentencePair
+from elmo.tasks.entailment.model import EntailmentModelSettings
+from elmo.tasks.entailment.task import Entailment, EntailmentSettings
+from elmo.tasks.layers.elmo_input import TextSettings
+from tasks.conftest import elmo_everywhere, fresh, overfit
+
+
+def make_examples(count: int = 20) -> list[SentencePair]:
+    """Random words with random labels: nothing to understand, all to remember."""
+    chance = random.Random(0)
+    words = [f"w{number}" for number in range(30)]
+
+    def sentence() -> tuple[str, ...]:
+        return tuple(chance.choice(words) for _ in range(chance.randint(1, 6)))
+
+    return [SentencePair(sentence(), sentence(), chance.choice(LABELS)) for _ in range(count)]
+
+
+@pytest.fixture
+def settings(tiny_text: TextSettings) -> EntailmentSettings:
+    return EntailmentSettings(text=tiny_text, model=EntailmentModelSettings(16, dropout=0.1))
+
+
+def test_it_learns_twenty_examples_by_heart(settings: EntailmentSettings) -> None:
+    _, score = overfit(Entailment(), settings, make_examples(), epochs=60, learning_rate=2e-2)
+    assert score > 95
+
+
+def test_it_learns_with_elmo_at_both_places(
+    settings: EntailmentSettings, make_bilm: Callable[..., PretrainedBiLM]
+) -> None:
+    settings = replace(settings, elmo=elmo_everywhere())
+    _, score = overfit(Entailment(), settings, make_examples(), bilm=make_bilm(), epochs=60, learning_rate=2e-2)
+    assert score > 95
+
+
+def test_a_pair_scores_the_same_alone_and_in_a_batch(settings: EntailmentSettings) -> None:
+    examples = make_examples(6)
+    trained = fresh(Entailment(), settings, examples)
+    together = trained.predict(examples)
+    alone = [trained.predict([example])[0] for example in examples]
+    torch.testing.assert_close(torch.tensor(together), torch.tensor(alone))
+
+
+def test_predictions_are_readable() -> None:
+    task = Entailment()
+    (pair,) = task.parse("A dog runs.\tIt moves.\n", EntailmentSettings(), {})
+    assert pair.hypothesis == ("It", "moves", ".")
+    assert task.show(pair, [0.8, 0.1, 0.1]) == "entailment (0.80)\tA dog runs .\tIt moves ."
+    assert task.record(pair, [0.1, 0.8, 0.1])["label"] == "neutral"
+    with pytest.raises(InputError, match="line 2: found 'no tab here'; expected a premise, a tab"):
+        task.parse("a\tb\nno tab here", EntailmentSettings(), {})
