@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
 
 def pretrain(
-    settings: Annotated[Path | None, typer.Argument(help="Settings in TOML, such as configs/pretrain/small.toml.")] = None,
-    train: Annotated[list[str] | None, typer.Option(help="Text to learn: files or quoted globs, one sentence a line.")] = None,
+    settings: Annotated[
+        Path | None, typer.Argument(help="Settings in TOML, such as configs/pretrain/small.toml.")
+    ] = None,
+    train: Annotated[
+        list[str] | None, typer.Option(help="Text to learn: files or quoted globs, one sentence a line.")
+    ] = None,
     heldout: Annotated[list[str] | None, typer.Option(help="Text to measure perplexity on.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for the model and its run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
@@ -29,7 +33,6 @@ def pretrain(
     import torch
 
     from elmo.checkpoints.pretrained import load
-    from elmo.config import put
     from elmo.config import read as read_settings
     from elmo.pretrain import start
     from elmo.pretrain.settings import PretrainSettings
@@ -43,14 +46,13 @@ def pretrain(
     say = typer.echo if world.leads else _quiet
     if resume is not None:
         if settings or train or heldout or output or from_model:
-            raise ConfigError("--resume goes on with a run as it was begun; only --set, --cache and --threads go with it.")
+            raise ConfigError(
+                "--resume goes on with a run as it was begun; only --set, --cache and --threads go with it."
+            )
         project = start.resume(resume, overrides=overrides or (), cache=cache, world=world, say=say)
     else:
         if output is None:
             raise ConfigError("Say where the model goes: -o FOLDER.")
-        changes: dict[str, Any] = {}
-        for override in overrides or ():
-            put(changes, override)
         chosen = read_settings(PretrainSettings, settings, overrides=[*(overrides or ()), *_sources(train, heldout)])
         initial = load(from_model) if from_model else None
         project = start.begin(chosen, output, cache=cache, initial=initial, world=world, say=say)
@@ -116,7 +118,8 @@ def _print(report: Report, say: Any) -> None:
         kind = "sampled loss" if values["sampled"] else "loss"
         left = _duration(values["seconds_left"]) if values["seconds_left"] is not None else "?"
         say(
-            f"{values['share']:6.1%}  epoch {values['epoch']:.2f}  update {report.update:,}  {kind} {values['loss']:.3f} "
+            f"{values['share']:6.1%}  epoch {values['epoch']:.2f}  update {report.update:,}  "
+            f"{kind} {values['loss']:.3f} "
             f"({values['loss_forward']:.3f} forward, {values['loss_backward']:.3f} backward)  "
             f"norm {values['gradient_norm']:.2f}  rate {values['rate']:.2e}  "
             f"{values['tokens_per_second']:,.0f} tokens/s  {left} left"

@@ -1,1 +1,1 @@
-"""Plain text -> a trained biLM: corpus, batches, softmax, the training loop, perplexity, fine-tuning (paper, section 3)."""
+"""Plain text -> a trained biLM: corpus, batches, softmax, the loop, perplexity, fine-tuning (paper, section 3)."""

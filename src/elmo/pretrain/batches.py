@@ -1,11 +1,11 @@
 """A corpus -> batches, in the two ways of `data.batching`.
 
-`Streams` is bilm-tf's way (COMPAT 7): every row of a batch is an endless text, cut every `unroll_steps` tokens; the LSTM
-goes on from its last state, and the directions read different text. `Sentences` reads whole sentences of like length,
-each from a fresh state, the same ones in both directions.
+`Streams` is bilm-tf's way: every row of a batch is an endless text, cut every `unroll_steps` tokens; the LSTM goes on
+from its last state, and the directions read different text. `Sentences` reads whole sentences of like length, each from
+a fresh state, the same ones in both directions.
 
-Both are functions of the seed and of a few counters (`position`), so that a run can stop and go on anywhere; every process
-reads the same batch and computes its own share of the rows (`Batch.part`).
+Both are functions of the seed and of a few counters (`position`), so that a run can stop and go on anywhere; every
+process reads the same batch and computes its own share of the rows (`Batch.part`).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class _Stream:
         self.drawn = self.drawn[:0]
         self.sentence = np.array(position["sentence"], dtype=np.int64)
         self.done = np.array(position["done"], dtype=np.int64)
-        self.text = [self._text(sentence) for sentence in self.sentence]
+        self.text = [self._text(int(sentence)) for sentence in self.sentence]
 
     def _take_sentence(self, row: int) -> None:
         index = self.next_draw - self.drawn_from

@@ -5,7 +5,6 @@ Memory holds the word types and a buffer, never the text. A folder that was made
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
@@ -30,7 +29,9 @@ from elmo.pretrain.corpus import (
     CorpusSource,
 )
 from elmo.pretrain.settings import Source
-from elmo.pretrain.text_files import read_sentences
+from elmo.text.inputs.files import ReadProgress, find_sources, read_lines
+from elmo.text.inputs.files import Source as TextFile
+from elmo.text.tokenizer import words
 from elmo.text.vocabulary import Vocabulary
 
 _BUFFERED_TOKENS = 1 << 20
@@ -75,14 +76,10 @@ def open_or_build(
 
 def find_files(source: Source) -> list[Path]:
     """The files of a source, globs opened, in a fixed order."""
-    found: list[Path] = []
-    for pattern in source.files:
-        matches = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
-        paths = [Path(match) for match in matches if not Path(match).is_dir()]
-        if not paths or not all(path.exists() for path in paths):
-            raise InputError(f"No file matches {pattern!r} (source {source.name}). Check the path; quote globs.")
-        found += paths
-    return found
+    found = [file.path for file in find_sources(source.files)]
+    if None in found:
+        raise InputError("Training text is read twice, so it cannot come through a pipe. Write it to a file first.")
+    return [path for path in found if path is not None]
 
 
 def _build(
@@ -135,7 +132,7 @@ def _count(source: Source, role: str, paths: list[Path], tokenizer: str) -> _Tal
     tally = _Tally(source, role)
     for path in paths:
         before = tally.counts.total() if path.stat().st_size < 1000 else None
-        for tokens in read_sentences(path, tokenizer):
+        for tokens in _read(path, tokenizer):
             if tokens:
                 tally.counts.update(tokens)
             else:
@@ -198,7 +195,13 @@ def _flush(values: array[int], file: BinaryIO) -> None:
 
 def _all_sentences(paths: list[Path], tokenizer: str) -> Iterator[list[str]]:
     for path in paths:
-        yield from (tokens for tokens in read_sentences(path, tokenizer) if tokens)
+        yield from (tokens for tokens in _read(path, tokenizer) if tokens)
+
+
+def _read(path: Path, tokenizer: str) -> Iterator[list[str]]:
+    """The tokens of every line, of empty ones too."""
+    for _, line in read_lines(TextFile(path), ReadProgress()):
+        yield words(line, tokenizer)
 
 
 def _recipe(

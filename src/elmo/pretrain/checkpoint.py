@@ -1,7 +1,7 @@
 """A run's whole state in one file, written whole or not at all.
 
 A safetensors file holds every tensor, and a JSON text in its header the counters: no pickle, nothing to execute. It is
-written under another name, forced to the disk and renamed, so that a power cut leaves the old checkpoint or the new one.
+written under another name, forced to the disk and renamed: a power cut leaves the old checkpoint or the new one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -103,7 +102,9 @@ def read(path: Path) -> RunState:
             # Cloned: the file may be pruned while the run goes on.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{path} is not a checkpoint of a run ({error}). Delete it to go on from an older one.") from error
+        raise CheckpointError(
+            f"{path} is not a checkpoint of a run ({error}). Delete it to go on from an older one."
+        ) from error
     return RunState(tensors, counters)
 
 
@@ -117,7 +118,3 @@ def force_to_disk(path: Path) -> None:
 
 def size_in_bytes(tensors: dict[str, Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-
-
-def as_tensors(prefix: str, module: torch.nn.Module) -> dict[str, Tensor]:
-    return {f"{prefix}.{name}": tensor for name, tensor in module.state_dict().items()}

@@ -7,9 +7,9 @@
     counts.f64       how often an epoch reads each type
     spelling-*.u16   the character ids of each type, for one way of spelling
 
-The softmax's vocabulary is a prefix of the lexicon. A word beyond it keeps its own spelling where it is read and becomes
-<UNK> only where it is to be predicted (COMPAT 7). Nothing here is read into memory whole: the operating system maps what
-is used and may drop it again.
+The softmax's vocabulary is a prefix of the lexicon. A word beyond it keeps its own spelling where it is read and
+becomes <UNK> only where it is to be predicted, as in bilm-tf. Nothing here is read into memory whole: the operating
+system maps what is used and may drop it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a run's reports are kept: a JSONL file always, TensorBoard if it is installed, a picture of the curves at the end."""
+"""Where a run's reports are kept: a JSONL file always, TensorBoard if installed, a picture of the curves at the end."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class TensorBoardLog:
     def __init__(self, folder: Path, *, from_update: int = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter  # the extra `tensorboard`
 
-        self._writer = SummaryWriter(str(folder), purge_step=from_update + 1)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(folder), purge_step=from_update + 1)
 
     def __call__(self, report: Report) -> None:
         for name, value in _scalars(report.values, report.kind):
-            self._writer.add_scalar(name, value, report.update)  # type: ignore[no-untyped-call]
-        self._writer.flush()  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(name, value, report.update)
+        self._writer.flush()
 
 
 def tensorboard_is_installed() -> bool:

@@ -72,10 +72,10 @@ def evaluate(run: Run, observe: Observer, *, everything: bool = False) -> bool:
     values: dict[str, Any] = {}
     total = Perplexity(0.0, 0.0, 0)
     for source in run.corpus.role("heldout"):
-        part = measure(
-            run.bilm, run.softmax, run.corpus, source, max_tokens=limit, shard=(world.rank, world.size)
+        part = measure(run.bilm, run.softmax, run.corpus, source, max_tokens=limit, shard=(world.rank, world.size))
+        sums = torch.tensor(
+            [part.forward_loss, part.backward_loss, part.num_tokens, part.num_unknown], dtype=torch.float64
         )
-        sums = torch.tensor([part.forward_loss, part.backward_loss, part.num_tokens, part.num_unknown], dtype=torch.float64)
         forward, backward, tokens, unknown = world.sum(sums.to(world.device)).tolist()
         result = Perplexity(forward, backward, int(tokens), int(unknown))
         values[source.name] = result.values()
@@ -134,9 +134,9 @@ def _explain_failure(run: Run, update: Update, checkpoints: CheckpointFolder) ->
     latest = checkpoints.latest()
     safe = f"The last good checkpoint is {latest}" if latest else "No checkpoint had been written yet"
     return (
-        f"Update {run.progress.update} gave a loss of {update.forward_loss} forward and {update.backward_loss} backward, "
-        f"gradient norm {update.gradient_norm}: training has diverged and was stopped before the weights changed. {safe}; "
-        "go on from it with --resume and a lower optimiser.learning_rate or optimiser.clip_norm (--set)."
+        f"Update {run.progress.update} gave losses of {update.forward_loss} and {update.backward_loss} and a gradient norm "
+        f"of {update.gradient_norm}: training has diverged, and was stopped before the weights changed. "
+        f"{safe}; go on from there with --resume and a lower optimiser.learning_rate or optimiser.clip_norm (--set)."
     )
 
 

@@ -1,7 +1,8 @@
-"""Random words to train the softmax against, as TensorFlow's log-uniform candidate sampler draws them (COMPAT 7).
+"""Random words to train the softmax against, as TensorFlow's log-uniform candidate sampler draws them.
 
-Word k of V, by falling frequency, has P(k) = ln((k + 2) / (k + 1)) / ln(V + 1). Words are drawn until `count` different ones
-are found; E(k) = 1 - (1 - P(k)) ^ tries is the chance that k is among them, and the loss is corrected by its logarithm.
+Word k of V, by falling frequency, has P(k) = ln((k + 2) / (k + 1)) / ln(V + 1). Words are drawn until `count` different
+ones are found; E(k) = 1 - (1 - P(k)) ^ tries is the chance that k is among them, and the loss is corrected by its
+logarithm.
 """
 
 from __future__ import annotations

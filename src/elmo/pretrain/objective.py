@@ -1,4 +1,4 @@
-"""A batch -> the loss of both directions (paper, section 3.1; COMPAT 7).
+"""A batch -> the loss of both directions (paper, section 3.1).
 
     words -> token encoder -> LSTMs of each direction -> dropout -> softmax -> -ln p(next) and -ln p(previous)
 
@@ -19,6 +19,7 @@ from elmo.bilm.lstm import StackOutput, StackState
 from elmo.bilm.model import BiLM, BiLMState
 from elmo.pretrain.batches import Batch, Lines
 from elmo.pretrain.corpus import Corpus
+from elmo.pretrain.reading_order import Indices
 from elmo.text.batches import WordTable
 
 
@@ -87,7 +88,7 @@ class BatchEncoder:
         backward = self._direction(batch.backward, places[size:])
         return ModelInputs(words, (forward, backward))
 
-    def _direction(self, lines: Lines, places: np.ndarray) -> DirectionInputs:  # type: ignore[type-arg]
+    def _direction(self, lines: Lines, places: Indices) -> DirectionInputs:
         real = np.arange(lines.inputs.shape[1]) < lines.lengths[:, None]
         return DirectionInputs(
             torch.from_numpy(places.reshape(lines.inputs.shape)),
@@ -95,7 +96,7 @@ class BatchEncoder:
             torch.from_numpy(self._vocabulary_ids(lines.targets[real])),
         )
 
-    def _vocabulary_ids(self, ids: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def _vocabulary_ids(self, ids: Indices) -> Indices:
         return np.where(ids < self.num_words, ids, self.unknown)
 
 
@@ -103,8 +104,10 @@ def run_bilm(bilm: BiLM, inputs: ModelInputs, *, state: BiLMState | None = None,
     """Both directions over a batch, each in its own reading order."""
     vectors = bilm.token_encoder(inputs.words)
     outputs = []
-    for index, (stack, direction) in enumerate(zip((bilm.forward_lstm, bilm.backward_lstm), inputs.directions, strict=True)):
-        tokens = F.embedding(direction.positions, vectors)
+    for index, (stack, direction) in enumerate(
+        zip((bilm.forward_lstm, bilm.backward_lstm), inputs.directions, strict=True)
+    ):
+        tokens = F.embedding(direction.positions, vectors.float())
         start: StackState | None = None if state is None else state.direction(index)
         outputs.append(cast(StackOutput, stack(tokens, direction.lengths, state=start, dropout=dropout)))
     tops = [

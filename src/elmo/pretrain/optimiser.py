@@ -23,6 +23,8 @@ def learning_rate(settings: OptimiserSettings, *, update: int, progress: float) 
         share = 1 - progress
     elif settings.schedule == "cosine":
         share = 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
+    elif settings.schedule == "stable":
+        share = min(1.0, (1 - progress) / settings.decay_share)
     floor = 1.0 if settings.schedule == "constant" else settings.final_share
     warm = min(1.0, (update + 1) / settings.warmup_updates) if settings.warmup_updates else 1.0
     return settings.learning_rate * warm * (floor + (1 - floor) * max(0.0, share))
@@ -39,10 +41,8 @@ class Optimiser:
         self.num_updates = 0
         self.dense = _dense_optimiser(settings, self.parameters)
         tables = (softmax.weight, softmax.bias)
-        if settings.name == "adagrad":
-            self.row_states = [(torch.ones_like(table),) for table in tables]
-        else:
-            self.row_states = [(torch.zeros_like(table), torch.zeros_like(table)) for table in tables]  # type: ignore[misc]
+        starts = (1.0,) if settings.name == "adagrad" else (0.0, 0.0)
+        self.row_states = [[torch.full_like(table, start) for start in starts] for table in tables]
 
     def clip(self, rows: SoftmaxRows, *, scale: float = 1.0) -> float:
         """Take `scale` out of the gradient and cut it to the greatest global norm allowed; returns the norm it had."""
@@ -116,8 +116,9 @@ class Optimiser:
         self.num_updates = num_updates
         for name, parameter in zip(self.names, self.parameters, strict=True):
             prefix = f"dense.{name}."
-            state = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-            self.dense.state[parameter] = state
+            self.dense.state[parameter] = {
+                key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)
+            }
         for table, states in zip(("weight", "bias"), self.row_states, strict=True):
             for index, state in enumerate(states):
                 state.copy_(tensors[f"rows.{table}.{index}"])
@@ -134,6 +135,4 @@ def _dense_optimiser(settings: OptimiserSettings, parameters: list[nn.Parameter]
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(
-        groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=fused
-    )
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=fused)

@@ -1,9 +1,11 @@
-"""How well a biLM predicts held-out text: perplexity under the full softmax (paper, section 5 of our notes on metrics).
+"""How well a biLM predicts held-out text: perplexity under the full softmax.
 
-    forward = exp(mean -ln p(next word)), backward = exp(mean -ln p(previous word)), both = exp of the mean of the two means
+    forward   exp(mean of -ln p(next word))
+    backward  exp(mean of -ln p(previous word))
+    both      exp of the mean of the two means, as the paper reports
 
-Sentence ends count (`</S>` forward, `<S>` backward). Every sentence starts from the same state, so the result does not depend
-on how sentences are batched. Perplexities under different vocabularies cannot be compared.
+Sentence ends count (`</S>` forward, `<S>` backward). Every sentence starts from the same state, so the result does not
+depend on how sentences are batched. Perplexities under different vocabularies cannot be compared.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Permutation:
 
     def __call__(self, places: Indices) -> Indices:
         half_bits = max(1, ((self.size - 1).bit_length() + 1) // 2)
-        keys = np.random.SeedSequence(self.seed).generate_state(_ROUNDS, np.uint64)
+        keys = np.random.SeedSequence(self.seed).generate_state(_ROUNDS, np.uint64).astype(np.uint64)
         found = _feistel(places.astype(np.uint64), keys, half_bits)
         # The network shuffles a power of four; whatever falls outside goes round again until it falls inside.
         outside = found >= self.size

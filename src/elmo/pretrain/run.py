@@ -24,7 +24,6 @@ from elmo.pretrain.settings import PretrainSettings
 from elmo.pretrain.softmax import SoftmaxRows, WordSoftmax, full_loss, sampled_loss
 from elmo.pretrain.world import World
 
-
 _DOUBLE_HALF_SCALE = 2000
 
 
@@ -207,9 +206,11 @@ class Run:
         training, device = self.settings.training, self.world.device
         shard = self.world.rank * self._num_parts + index
         # Dropout's masks follow from seed, update and shard: nothing random needs to be remembered.
-        torch.manual_seed(int(np.random.SeedSequence((training.seed, self.progress.update, shard)).generate_state(1)[0]))
-        dtype = getattr(torch, training.precision)
-        with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
+        torch.manual_seed(
+            int(np.random.SeedSequence((training.seed, self.progress.update, shard)).generate_state(1)[0])
+        )
+        precision = getattr(torch, training.precision)
+        with torch.autocast(device.type, dtype=precision, enabled=precision != torch.float32):
             hidden = self._model(inputs, self._states[index], training.dropout)
         if self.batches.carries_state:
             self._states[index] = hidden.state
@@ -217,10 +218,16 @@ class Run:
         for direction, states in enumerate((hidden.forward, hidden.backward)):
             targets = inputs.directions[direction].targets
             if negatives is None:
-                loss = full_loss(rows, states.float(), targets)
+                loss = full_loss(rows, states.float(), targets, precision=precision)
             else:
-                words = self.softmax.num_words
-                loss = sampled_loss(rows, states.float(), targets, negatives=negatives[direction], num_words=words)
+                loss = sampled_loss(
+                    rows,
+                    states.float(),
+                    targets,
+                    negatives=negatives[direction],
+                    num_words=self.softmax.num_words,
+                    precision=precision,
+                )
             losses.append(loss / num_tokens)
         # Gradients are averaged over the processes, each of which has only its share of the loss.
         scale = 0.5 * self.settings.optimiser.loss_scale * self.world.size * self.progress.half_scale

@@ -35,8 +35,10 @@ class ModelSettings:
     """Cells are kept within +- this; 0 leaves them alone."""
     projection_clip: float = 3.0
     skip_connections: bool = True
+    tokenizer: str = "ptb-like"
+    """How the finished model splits raw text; name what the training text was split by (see `elmo tokenize`)."""
 
-    def bilm_config(self, *, characters: str, num_words: int, tokenizer: str) -> BiLMConfig:
+    def bilm_config(self, *, characters: str, num_words: int) -> BiLMConfig:
         """The model for a corpus; its distinct `characters` and `num_words` matter only where the settings use them."""
         scheme = None
         if self.characters == "utf8":
@@ -57,7 +59,7 @@ class ModelSettings:
             characters=scheme,
             char_cnn=None if scheme is None else char_cnn,
             word_embedding=WordEmbeddingConfig(num_words, self.word_dim) if self.word_dim else None,
-            tokenizer=tokenizer,
+            tokenizer=self.tokenizer,
         )
 
 
@@ -83,7 +85,7 @@ class DataSettings:
     train: tuple[Source, ...] = ()
     heldout: tuple[Source, ...] = ()
     tokenizer: str = "whitespace"
-    """How lines become tokens: "whitespace" for text that is tokenised already, else a name of `elmo tokenize`."""
+    """How lines of the training text become tokens: "whitespace" if they are tokenised already, "ptb-like" if not."""
     vocabulary_size: int = 100_000
     """Words that the softmax knows, the three specials included; other words are read by their characters and
     count as <UNK> where they are to be predicted."""
@@ -130,16 +132,19 @@ class OptimiserSettings:
     name: Literal["adagrad", "adam"] = "adam"
     """"adagrad" as TensorFlow's (accumulators from 1, no epsilon); "adam" with decoupled weight decay."""
     learning_rate: float = 2e-3
-    schedule: Literal["constant", "linear", "cosine"] = "cosine"
-    """How the learning rate falls from the end of the warm-up to the end of the run."""
+    schedule: Literal["constant", "linear", "cosine", "stable"] = "cosine"
+    """How the learning rate falls from the end of the warm-up to the end of the run. "stable" holds it and lets it
+    fall over the last `decay_share`: a run whose end is not known yet can be finished from any checkpoint."""
+    decay_share: float = 0.2
+    """The part of the run over which "stable" lets the learning rate fall, in a straight line."""
     final_share: float = 0.02
-    """What is left of the learning rate at the end of "linear" and "cosine"."""
+    """What is left of the learning rate at the end; "constant" keeps all of it."""
     warmup_updates: int = 300
     """Updates over which the learning rate rises to its full value."""
     clip_norm: float = 1.0
     """The gradient's global norm is cut to this, the softmax rows included; 0 leaves it alone."""
     loss_scale: float = 1.0
-    """The loss is multiplied by this first; bilm-tf did so by `unroll_steps`. Matters to Adagrad and to the clipping."""
+    """The loss is multiplied by this first, in bilm-tf by `unroll_steps`; matters to Adagrad and to the clipping."""
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-8
     weight_decay: float = 0.0
@@ -147,6 +152,7 @@ class OptimiserSettings:
 
     def __post_init__(self) -> None:
         _require(self.learning_rate > 0, "optimiser.learning_rate", self.learning_rate, "a number above 0")
+        _require(0 < self.decay_share <= 1, "optimiser.decay_share", self.decay_share, "a share above 0, up to 1")
         _require(0 <= self.final_share <= 1, "optimiser.final_share", self.final_share, "a share from 0 to 1")
         _require(self.warmup_updates >= 0, "optimiser.warmup_updates", self.warmup_updates, "0 or more")
 
@@ -167,7 +173,7 @@ class TrainingSettings:
     accumulate: int = 1
     """Parts that a batch is computed in, to save memory."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Half precision is for GPUs."""
+    """Of the large products; weights and sums stay float32. bfloat16 needs a GPU, or a CPU with AVX-512 BF16."""
     log_every: int = 50
     """Updates between lines of the log."""
     evaluate_every: int = 2000

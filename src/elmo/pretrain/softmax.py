@@ -1,7 +1,7 @@
 """The softmax over words, shared by both directions: sampled or full for training, full in chunks for evaluation.
 
-An update touches only the rows of its targets and negatives. They are taken out (`take`), learn as a small dense table, and
-are put back by the optimiser, so that 800,000 words cost no more than the 10,000 in use.
+An update touches only the rows of its targets and negatives. They are taken out (`take`), learn as a small dense table,
+and are put back by the optimiser, so that 800,000 words cost no more than the 10,000 in use.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class WordSoftmax:
         return len(self.weight)
 
     def take(self, ids: Tensor | None) -> SoftmaxRows:
-        """Copies of the rows of some words (ascending, distinct), or all rows themselves, ready to collect gradients."""
+        """Copies of the rows of some words (ascending, distinct), or all rows themselves, to collect gradients."""
         weight = self.weight if ids is None else self.weight[ids]
         bias = self.bias if ids is None else self.bias[ids]
         return SoftmaxRows(ids, weight.detach().requires_grad_(), bias.detach().requires_grad_())
@@ -85,16 +85,18 @@ class WordSoftmax:
         return torch.cat(results) if results else hidden.new_zeros(0)
 
 
-def full_loss(rows: SoftmaxRows, hidden: Float[Tensor, "tokens dim"], targets: Int[Tensor, " tokens"]) -> Tensor:
+def full_loss(
+    rows: SoftmaxRows,
+    hidden: Float[Tensor, "tokens dim"],
+    targets: Int[Tensor, " tokens"],
+    *,
+    precision: torch.dtype = torch.float32,
+) -> Tensor:
     """Sum over tokens of -ln p(target) under the full softmax."""
     assert rows.ids is None, "the full softmax needs all rows"
     # Every word competes, and the target counts once: as in the sampled loss when every word was drawn.
     everybody = torch.arange(len(targets), device=targets.device)
-    nothing = hidden.new_zeros(())
-    result: Tensor = _CrossEntropy.apply(
-        hidden, rows.weight, rows.bias, targets, None, nothing, nothing, everybody, targets
-    )
-    return result
+    return _cross_entropy(rows, hidden, targets, None, None, None, (everybody, targets), precision)
 
 
 def sampled_loss(
@@ -104,28 +106,32 @@ def sampled_loss(
     *,
     negatives: Negatives,
     num_words: int,
+    precision: torch.dtype = torch.float32,
 ) -> Tensor:
     """Sum over tokens of -ln p(target | target or one of the negatives), as TensorFlow's sampled softmax."""
-    device = hidden.device
-    ids = negatives.ids.to(device)
-    candidates = rows.rows_of(ids)
+    ids = negatives.ids.to(hidden.device)
     correction = -log_expected_count(ids, num_words, negatives.tries)
     target_correction = -log_expected_count(targets, num_words, negatives.tries)
     # A target that was drawn as a negative, too, must not compete with itself.
     ordered, order = ids.sort()
     place = torch.searchsorted(ordered, targets).clamp_max(len(ids) - 1)
-    hits = (ordered[place] == targets).nonzero()[:, 0]
-    weight, bias = rows.weight, rows.bias
-    result: Tensor = _CrossEntropy.apply(
-        hidden, weight, bias, rows.rows_of(targets), candidates, correction, target_correction, hits, order[place[hits]]
+    tokens = (ordered[place] == targets).nonzero()[:, 0]
+    hits = (tokens, order[place[tokens]])
+    return _cross_entropy(
+        rows, hidden, rows.rows_of(targets), rows.rows_of(ids), correction, target_correction, hits, precision
     )
+
+
+def _cross_entropy(rows: SoftmaxRows, hidden: Tensor, *arguments: Any) -> Tensor:
+    result: Tensor = _CrossEntropy.apply(hidden, rows.weight, rows.bias, *arguments)
     return result
 
 
 class _CrossEntropy(torch.autograd.Function):
     """Loss and gradients in one pass over chunks of tokens, so that the logits never exist all at once.
 
-    A token's target competes with the candidates (None: all rows); `hit_candidates` of `hit_tokens` stand aside.
+    A token's target competes with the candidates (rows of the softmax; None: all), of which those in `hits` (tokens,
+    candidates) stand aside. The logits of a chunk are [candidates, target].
     """
 
     @staticmethod
@@ -136,46 +142,65 @@ class _CrossEntropy(torch.autograd.Function):
         bias: Tensor,
         target_rows: Tensor,
         candidates: Tensor | None,
-        correction: Tensor,
-        target_correction: Tensor,
-        hit_tokens: Tensor,
-        hit_candidates: Tensor,
+        correction: Tensor | None,
+        target_correction: Tensor | None,
+        hits: tuple[Tensor, Tensor],
+        precision: torch.dtype,
     ) -> Tensor:
-        negative_weight = weight if candidates is None else weight[candidates]
-        negative_bias = (bias if candidates is None else bias[candidates]) + correction
+        precision = torch.promote_types(precision, hidden.dtype) if hidden.dtype == torch.float64 else precision
         target_weight = weight[target_rows]
-        target_logits = (hidden * target_weight).sum(dim=-1) + bias[target_rows] + target_correction
-        d_hidden = torch.empty_like(hidden)
-        d_negative = torch.zeros_like(negative_weight)
-        d_negative_bias = torch.zeros_like(negative_bias)
-        d_target = torch.empty_like(target_logits)
-        loss = hidden.new_zeros((), dtype=torch.float64)
-        for first in range(0, len(hidden), _TOKENS_AT_ONCE):
-            chunk = slice(first, first + _TOKENS_AT_ONCE)
-            logits = torch.addmm(negative_bias, hidden[chunk], negative_weight.T)
-            inside = (hit_tokens >= first) & (hit_tokens < first + _TOKENS_AT_ONCE)
+        target_logits = (hidden * target_weight).sum(dim=-1) + bias[target_rows]
+        if target_correction is not None:
+            target_logits += target_correction
+        # The last row holds the targets' place in the logits; being zero, it adds nothing to the products.
+        others, other_bias = _with_empty_row(weight, bias, candidates, correction)
+        states, others, other_bias = hidden.to(precision), others.to(precision), other_bias.to(precision)
+        d_hidden = torch.empty_like(states)
+        d_others = torch.zeros_like(others, dtype=weight.dtype)
+        d_other_bias = torch.zeros_like(other_bias, dtype=weight.dtype)
+        target_share = torch.empty_like(target_logits)
+        buffer = torch.empty(min(_TOKENS_AT_ONCE, len(hidden)), len(others), dtype=precision, device=hidden.device)
+        # Hits in the order of their tokens can be cut into the chunks'.
+        order = hits[0].argsort()
+        hit_tokens, hit_candidates = hits[0][order], hits[1][order]
+        starts = torch.searchsorted(
+            hit_tokens, torch.arange(0, len(hidden) + _TOKENS_AT_ONCE, _TOKENS_AT_ONCE, device=hidden.device)
+        ).tolist()
+        for index, first in enumerate(range(0, len(hidden), _TOKENS_AT_ONCE)):
+            chunk, inside = slice(first, first + _TOKENS_AT_ONCE), slice(starts[index], starts[index + 1])
+            logits = torch.addmm(other_bias, states[chunk], others.T, out=buffer[: len(states[chunk])])
             logits[hit_tokens[inside] - first, hit_candidates[inside]] = -torch.inf
-            highest = torch.maximum(logits.amax(dim=-1), target_logits[chunk])
-            shares = logits.sub_(highest[:, None]).exp_()
-            target_share = (target_logits[chunk] - highest).exp()
-            total = shares.sum(dim=-1) + target_share
-            loss += (total.log() + highest - target_logits[chunk]).sum(dtype=torch.float64)
-            shares /= total[:, None]
-            torch.mm(shares, negative_weight, out=d_hidden[chunk])
-            d_negative.addmm_(shares.T, hidden[chunk])
-            d_negative_bias += shares.sum(dim=0)
-            d_target[chunk] = target_share / total - 1
-        d_hidden += d_target[:, None] * target_weight
-        d_weight, d_bias = d_negative, d_negative_bias
-        if candidates is not None:
-            d_weight = torch.zeros_like(weight).index_copy_(0, candidates, d_negative)
-            d_bias = torch.zeros_like(bias).index_copy_(0, candidates, d_negative_bias)
+            logits[:, -1] = target_logits[chunk]
+            shares = torch.softmax(logits, dim=-1, out=logits)
+            target_share[chunk] = shares[:, -1]
+            torch.mm(shares, others, out=d_hidden[chunk])
+            d_others += shares.T @ states[chunk]
+            d_other_bias += shares.sum(dim=0, dtype=weight.dtype)
+        # A share too small for its type counts as the smallest one, so that one such token is not an infinite loss.
+        loss = -target_share.clamp_min(torch.finfo(torch.float32).tiny).log().sum(dtype=torch.float64)
+        d_target = target_share - 1
+        d_hidden = d_hidden.to(hidden.dtype).addcmul_(d_target[:, None], target_weight)
+        if candidates is None:
+            d_weight, d_bias = d_others[:-1], d_other_bias[:-1]
+        else:
+            d_weight = torch.zeros_like(weight).index_copy_(0, candidates, d_others[:-1])
+            d_bias = torch.zeros_like(bias).index_copy_(0, candidates, d_other_bias[:-1])
         d_weight.index_add_(0, target_rows, d_target[:, None] * hidden)
         d_bias.index_add_(0, target_rows, d_target)
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
         return loss.to(hidden.dtype)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Any:
         d_hidden, d_weight, d_bias = ctx.saved_tensors
         return d_hidden * grad, d_weight * grad, d_bias * grad, None, None, None, None, None, None
+
+
+def _with_empty_row(
+    weight: Tensor, bias: Tensor, candidates: Tensor | None, correction: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    if candidates is not None:
+        weight, bias = weight[candidates], bias[candidates]
+    if correction is not None:
+        bias = bias + correction
+    return torch.cat([weight, weight.new_zeros(1, weight.shape[1])]), torch.cat([bias, bias.new_zeros(1)])

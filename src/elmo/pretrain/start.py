@@ -1,9 +1,9 @@
 """Settings -> a run that is ready to train: a new one, or one that goes on.
 
-    DIR/                 the model (elmo.load opens it): the best so far by held-out perplexity
-    DIR/run/settings.toml, log.jsonl, curves.png, tensorboard/
-    DIR/run/corpus/      the text as ids, unless --cache put it elsewhere
-    DIR/run/checkpoints/ the whole state, for --resume
+DIR/                 the model (elmo.load opens it): the best so far by held-out perplexity
+DIR/run/settings.toml, log.jsonl, curves.png, tensorboard/
+DIR/run/corpus/      the text as ids, unless --cache put it elsewhere
+DIR/run/checkpoints/ the whole state, for --resume
 """
 
 from __future__ import annotations
@@ -179,7 +179,14 @@ def _assemble(
         if bilm.config.characters is not None:
             corpus.spelling(bilm.config.characters)
         world.wait()
-    run = Run(settings, corpus, make_batches(corpus, data, seed=settings.training.seed), bilm=bilm, softmax=softmax, world=world)
+    run = Run(
+        settings,
+        corpus,
+        make_batches(corpus, data, seed=settings.training.seed),
+        bilm=bilm,
+        softmax=softmax,
+        world=world,
+    )
     size = checkpoint.size_in_bytes(run.state().tensors)
     if world.leads:
         # The old ones, the best one and the one being written; Adam's moments come with the first update.
@@ -214,6 +221,6 @@ def _model(
         return bilm, softmax
     model = settings.model
     characters = corpus.characters() if model.characters == "codepoints" else ""
-    bilm = BiLM(model.bilm_config(characters=characters, num_words=num_words, tokenizer=settings.data.tokenizer))
+    bilm = BiLM(model.bilm_config(characters=characters, num_words=num_words))
     initialise(bilm, generator)
     return bilm, WordSoftmax.initialise(num_words, model.projection_dim, generator)
