@@ -134,8 +134,8 @@ def _explain_failure(run: Run, update: Update, checkpoints: CheckpointFolder) ->
     latest = checkpoints.latest()
     safe = f"The last good checkpoint is {latest}" if latest else "No checkpoint had been written yet"
     return (
-        f"Update {run.progress.update} gave losses of {update.forward_loss} and {update.backward_loss} and a gradient norm "
-        f"of {update.gradient_norm}: training has diverged, and was stopped before the weights changed. "
+        f"Update {run.progress.update} gave losses of {update.forward_loss} and {update.backward_loss} and a gradient "
+        f"norm of {update.gradient_norm}: training has diverged, and was stopped before the weights changed. "
         f"{safe}; go on from there with --resume and a lower optimiser.learning_rate or optimiser.clip_norm (--set)."
     )
 
