@@ -119,9 +119,10 @@ class _Pass:
                 self.sentence_starts.append(lines.tell())
                 lines.write(json.dumps(tokens, ensure_ascii=False).encode() + b"\n")
                 self.num_occurrences += len(tokens)
+            end = lines.tell()
         if not self.num_occurrences:
             raise InputError("The corpus holds no tokens; nothing can be indexed.")
-        np.save(self.folder / "sentence_starts.npy", np.array(self.sentence_starts, dtype=np.int64))
+        np.save(self.folder / "sentence_starts.npy", np.array([*self.sentence_starts, end], dtype=np.int64))
 
     def token_layer(self) -> NDArray[np.float16]:
         """The model's own vector of each distinct word, before any context."""

@@ -6,7 +6,7 @@ An index is a folder that holds every token of a corpus as a vector with its sen
     vectors.npy        (occurrences, dim) float16, unit length, grouped by cell
     occurrences.npy    (occurrences, 3): sentence, position in it, word
     cells.npy          (cells, dim): the centres of the groups; cell_starts.npy: where each group starts
-    sentences.jsonl    a list of tokens a line; sentence_starts.npy: where each line starts
+    sentences.jsonl    a list of tokens a line; sentence_starts.npy: where each line starts, and the end
     words.json         the distinct words; static.npy: a vector for each that knows no context
 
 A query looks into the cells nearest to it, one in eight, which finds nearly all of the true neighbours; `exact`
@@ -83,6 +83,7 @@ class NeighbourIndex:
         self.words: list[str] = json.loads((self.folder / "words.json").read_text(encoding="utf-8"))
         self._word_ids = {word: number for number, word in enumerate(self.words)}
         self._sentence_starts = self._array("sentence_starts")
+        self._text = np.memmap(self.folder / "sentences.jsonl", dtype=np.uint8, mode="r")
         if len(self.vectors) != self.facts.num_occurrences or len(self.words) != self.facts.num_words:
             raise InputError(f"The files in {self.folder} do not belong together; build the index again.")
 
@@ -92,9 +93,8 @@ class NeighbourIndex:
             raise InputError(
                 f"There is no sentence {sentence}; the index holds sentences 0 to {self.facts.num_sentences - 1}."
             )
-        with (self.folder / "sentences.jsonl").open("rb") as lines:
-            lines.seek(int(self._sentence_starts[sentence]))
-            return tuple(json.loads(lines.readline()))
+        start, end = self._sentence_starts[sentence : sentence + 2]
+        return tuple(json.loads(self._text[start:end].tobytes()))
 
     def vector(self, sentence: int, position: int) -> NDArray[np.float32]:
         """The vector of an occurrence in the corpus."""
