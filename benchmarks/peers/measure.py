@@ -1,4 +1,4 @@
-"""The same stopwatch for every old tool: reading the text, bulk speed, latency. Standard library only."""
+"""The same stopwatch for every tool, old and new: text, bulk speed, latency, memory. Standard library only."""
 
 import statistics
 import time
@@ -10,8 +10,8 @@ LATENCY_TOKENS = 20
 WARM_UP_RUNS = 3
 
 
-def read_sentences(path: Path, max_tokens: int) -> list[Sentence]:
-    """The first whole sentences of a tokenised file up to about `max_tokens` (0: all of them)."""
+def read_sentences(path: Path, *, max_tokens: int = 0, max_sentences: int = 0) -> list[Sentence]:
+    """The first whole sentences of a tokenised file, up to about so many tokens or sentences (0: all of them)."""
     sentences, num_tokens = [], 0
     with path.open(encoding="utf-8") as lines:
         for line in lines:
@@ -20,7 +20,7 @@ def read_sentences(path: Path, max_tokens: int) -> list[Sentence]:
                 continue
             sentences.append(sentence)
             num_tokens += len(sentence)
-            if max_tokens and num_tokens >= max_tokens:
+            if (max_tokens and num_tokens >= max_tokens) or len(sentences) == max_sentences:
                 break
     return sentences
 
@@ -51,8 +51,14 @@ def bulk_speeds(
     return speeds
 
 
-def latency(embed_sentence: Callable[[Sentence], object], sentences: list[Sentence], *, runs: int) -> dict[str, float]:
-    """Milliseconds for one sentence of 20 tokens, a different stretch of the text each run."""
+def latency(
+    embed_sentence: Callable[[Sentence], object],
+    sentences: list[Sentence],
+    *,
+    runs: int,
+    before: Callable[[], object] = lambda: None,
+) -> dict[str, float]:
+    """Milliseconds for one sentence of 20 tokens, a different stretch of the text each run; `before` is not timed."""
     tokens = [token for sentence in sentences for token in sentence]
     while len(tokens) < LATENCY_TOKENS * 2:
         tokens = tokens * 2
@@ -60,8 +66,17 @@ def latency(embed_sentence: Callable[[Sentence], object], sentences: list[Senten
     for run in range(runs + WARM_UP_RUNS):
         start = run * LATENCY_TOKENS % (len(tokens) - LATENCY_TOKENS)
         stretch = tokens[start : start + LATENCY_TOKENS]
+        before()
         started = time.perf_counter()
         embed_sentence(stretch)
         times.append(1000 * (time.perf_counter() - started))
     centiles = statistics.quantiles(times[WARM_UP_RUNS:], n=100, method="inclusive")
     return {"p50": round(centiles[49], 2), "p95": round(centiles[94], 2), "runs": runs}
+
+
+def peak_memory_mb() -> float:
+    """The most memory that this process has held; unlike getrusage's figure, without what its parent held."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return round(int(line.split()[1]) / 1024, 1)
+    return float("nan")

@@ -14,11 +14,10 @@ _STARTED = time.perf_counter()
 import argparse
 import json
 import os
-import resource
 import tempfile
 from pathlib import Path
 
-from measure import bulk_speeds, latency, read_sentences
+from measure import bulk_speeds, latency, peak_memory_mb, read_sentences
 from stubs import tensorflow_v1
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -33,11 +32,12 @@ def main() -> None:
     parser.add_argument("options", type=Path)
     parser.add_argument("weights", type=Path)
     parser.add_argument("text", type=Path)
-    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 16, 64])
+    parser.add_argument("--batch-sizes", type=int, nargs="*", default=[1, 16, 64], help="none: no bulk")
     parser.add_argument("--orders", nargs="+", choices=["natural", "sorted"], default=["natural", "sorted"])
     parser.add_argument("--tokens", type=int, default=5000, help="read about this many tokens of TEXT (0: all)")
+    parser.add_argument("--sentences", type=int, default=0, help="read so many sentences of TEXT (0: all)")
     parser.add_argument("--repeats", type=int, default=1, help="passes over the text; the fastest counts")
-    parser.add_argument("--latency-runs", type=int, default=50)
+    parser.add_argument("--latency-runs", type=int, default=50, help="0: none")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
 
@@ -62,8 +62,9 @@ def main() -> None:
     def embed_batch(batch: list[list[str]]) -> object:
         return session.run(layers, {ids: batcher.batch_sentences(batch)})
 
-    sentences = read_sentences(arguments.text, arguments.tokens)
-    latencies = latency(lambda sentence: embed_batch([sentence]), sentences, runs=arguments.latency_runs)
+    sentences = read_sentences(arguments.text, max_tokens=arguments.tokens, max_sentences=arguments.sentences)
+    runs = arguments.latency_runs
+    latencies = latency(lambda sentence: embed_batch([sentence]), sentences, runs=runs) if runs else None
     speeds = bulk_speeds(
         embed_batch,
         sentences,
@@ -81,7 +82,7 @@ def main() -> None:
         "load_seconds": round(load_seconds, 3),
         "latency_20_tokens_ms": latencies,
         "tokens_per_second": speeds,
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "peak_rss_mb": peak_memory_mb(),
     }
     print(json.dumps(result))
 

@@ -1,0 +1,276 @@
+"""Embedding beside AllenNLP 0.9.0 in one run: speed, latency, memory, load time, errors, and the share of the limit.
+
+    make bench                                      # everything, about a quarter of an hour on two cores
+    python benchmarks/bench_embed.py --quick        # a couple of minutes, rougher
+
+Both tools read the same random weights, at the published full and small sizes, from the same hdf5 file, and the same
+text in its own order; each runs at its best batch size, which is looked for first. Every measurement is a process of
+its own. The tools take turns, and medians count. Prints a table, then one line of JSON; keeps both in results/.
+
+The first run makes AllenNLP's environment (peers/setup.sh) and the weights in .bench/. A machine that is busy with
+something else gives wrong figures: the run refuses to start on one. Left out: GPUs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from embed_table import Results, markdown, summary
+from machine import QUIET_SHARE, Measured, run_alone, share_of_others
+from needed_work import lstm_bytes_of_sentence, needed_work
+from peers.measure import LATENCY_TOKENS, read_sentences
+
+from elmo.analysis import provenance
+from elmo.checkpoints.bilm_options import config_from_options, read_options
+
+HERE = Path(__file__).parent
+TEXT = HERE / "text" / "wikipedia.txt"
+SIZES = {"full": "original", "small": "small"}
+"""Our names for the two sizes, and those of peers/random_weights.py."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured."""
+
+    repeats: int
+    sentences: dict[str, int]
+    """The text of the bulk runs; AllenNLP needs a minute for 512 sentences at full size."""
+    search_sentences: int
+    peer_batches: tuple[int, ...]
+    our_batches: tuple[int, ...]
+    """In tokens."""
+    latency_runs: int
+    memory_batch: int
+    growth_sentences: int
+    peak_seconds: float
+
+
+COMPLETE = Plan(3, {"full": 512, "small": 1024}, 256, (16, 32, 64, 128), (2048, 4096, 8192), 30, 128, 2560, 3.0)
+QUICK = Plan(1, {"full": 128, "small": 256}, 128, (32, 64), (4096,), 10, 128, 1280, 1.0)
+
+
+class Bench:
+    """The measurements of one run, and how much other processes disturbed them."""
+
+    def __init__(self, plan: Plan, arguments: argparse.Namespace) -> None:
+        self.plan, self.arguments = plan, arguments
+        self.scratch: Path = arguments.scratch.resolve()
+        self.worst_disturbance = 0.0
+        self.precisions: list[str] = []
+        """Besides float32; known after `prepare`."""
+
+    def prepare(self) -> None:
+        """AllenNLP's environment and the weights, unless an earlier run made them."""
+        if not self.peer_python.exists():
+            _say(f"making AllenNLP's environment in {self.scratch}")
+            subprocess.run(["bash", HERE / "peers" / "setup.sh", "allennlp", self.scratch / "allennlp"], check=True)
+        for size, published in SIZES.items():
+            folder = self.scratch / size
+            if not (folder / "weights.hdf5").exists():
+                _say(f"making random weights: {size}")
+                script = HERE / "peers" / "random_weights.py"
+                subprocess.run([sys.executable, script, published, folder], check=True, stdout=subprocess.DEVNULL)
+            if not (self._native(size) / "config.json").exists():
+                self.ours("convert", size, into=self._native(size))
+        self.precisions = self.ours("precisions", "small")["lower_precisions"]
+
+    @property
+    def peer_python(self) -> Path:
+        return self.scratch / "allennlp" / "bin" / "python"
+
+    def _native(self, size: str) -> Path:
+        return self.scratch / f"{size}-native"
+
+    def ours(self, measurement: str, size: str | None, *, native: bool = False, **options: Any) -> dict[str, Any]:
+        """One measurement by embed_worker.py; `size` None means the trained model."""
+        command: list[object] = [sys.executable, HERE / "embed_worker.py", measurement, "--text", self.arguments.text]
+        model = self.arguments.model if size is None else self._native(size) if native else self.scratch / size
+        for name, value in {"model": model, **options}.items():
+            if value is not None:
+                command += [f"--{name.replace('_', '-')}", value]
+        return self._note(run_alone(command))
+
+    def theirs(self, size: str, *options: Any) -> dict[str, Any]:
+        """One measurement by peers/run_allennlp.py."""
+        script, model = HERE / "peers" / "run_allennlp.py", self.scratch / size
+        files = (model / "options.json", model / "weights.hdf5", self.arguments.text)
+        return self._note(run_alone([self.peer_python, script, *files, "--tokens", 0, *options]))
+
+    def their_speeds(self, size: str, num_sentences: int, *, batches: Sequence[int], order: str) -> dict[str, Any]:
+        """Their bulk run alone."""
+        options = ("--sentences", num_sentences, "--orders", order, "--latency-runs", 0, "--batch-sizes", *batches)
+        return self.theirs(size, *options)
+
+    def machine(self) -> dict[str, Any]:
+        return self._note(run_alone([sys.executable, HERE / "machine.py", self.plan.peak_seconds]))
+
+    def _note(self, measured: Measured) -> dict[str, Any]:
+        self.worst_disturbance = max(self.worst_disturbance, measured.others)
+        return measured.result
+
+    # What follows is the run itself, in order.
+
+    def run(self) -> Results:
+        results: Results = {}
+        for size in SIZES:
+            results[size] = self._one_size(size)
+        results["precisions"] = self._trained_model()
+        results |= {"worst_disturbance": round(self.worst_disturbance, 3), "quiet_share": QUIET_SHARE}
+        return results
+
+    def _one_size(self, size: str) -> dict[str, Any]:
+        plan = self.plan
+        peer_batch, peer_search = self._best_peer_batch(size)
+        our_batch, our_search = self._best_batch(size)
+        rounds = []
+        for turn in range(plan.repeats):
+            _say(f"{size}: round {turn + 1} of {plan.repeats}")
+            rounds.append(self._round(size, peer_batch, our_batch))
+        figures = _medians(rounds)
+        figures["allennlp"]["batch"], figures["fp32"]["batch_tokens"] = peer_batch, our_batch
+        figures["allennlp"]["search"], figures["fp32"]["search"] = peer_search, our_search
+        _say(f"{size}: memory, sorted text, growth, errors")
+        figures |= self._once(size, peer_batch, our_batch)
+        return figures | {"rounds": rounds, "limit": self._limit(size)}
+
+    def _round(self, size: str, peer_batch: int, our_batch: int) -> dict[str, Any]:
+        """Each tool once, by turns."""
+        plan = self.plan
+        num = plan.sentences[size]
+        bulk: dict[str, Any] = {"sentences": num, "batch_tokens": our_batch}
+        peer = self.their_speeds(size, num, batches=[peer_batch], order="natural")
+        single = self.theirs(size, "--sentences", num, "--batch-sizes", "--latency-runs", plan.latency_runs)
+        found: dict[str, Any] = {
+            "machine": self.machine(),
+            "allennlp": {
+                "tokens_per_second": peer["tokens_per_second"]["natural"][str(peer_batch)],
+                "latency": single["latency_20_tokens_ms"],
+                "load_seconds": single["load_seconds"],
+                "first_vectors_seconds": single["first_vectors_seconds"],
+            },
+        }
+        for precision in ("float32", *self.precisions):
+            name = {"float32": "fp32", "float16": "fp16"}.get(precision, precision)
+            found[name] = {
+                "tokens_per_second": self.ours("bulk", size, precision=precision, **bulk)["tokens_per_second"],
+                "latency": self._latency(size, precision, "cold"),
+                "latency_warm": self._latency(size, precision, "warm"),
+            }
+        warm = self.ours("bulk", size, cache="warm", **bulk)
+        found["fp32"]["warm_tokens_per_second"] = warm["tokens_per_second"]
+        for name, native in (("hdf5", False), ("safetensors", True)):
+            found["fp32"][name] = self.ours("load", size, native=native)
+        return found
+
+    def _latency(self, size: str, precision: str, cache: str) -> dict[str, Any]:
+        options = {"precision": precision, "cache": cache, "sentences": 128, "runs": self.plan.latency_runs}
+        measured = self.ours("latency", size, **options)
+        return {"p50": measured["p50"], "p95": measured["p95"]}
+
+    def _best_peer_batch(self, size: str) -> tuple[int, dict[str, float]]:
+        _say(f"{size}: AllenNLP's best batch size")
+        plan = self.plan
+        found = self.their_speeds(size, plan.search_sentences, batches=plan.peer_batches, order="natural")
+        speeds: dict[str, float] = found["tokens_per_second"]["natural"]
+        return int(max(speeds, key=lambda batch: speeds[batch])), speeds
+
+    def _best_batch(self, size: str) -> tuple[int, dict[str, float]]:
+        num = self.plan.sentences[size]
+        speeds = {
+            tokens: self.ours("bulk", size, sentences=num, batch_tokens=tokens)["tokens_per_second"]
+            for tokens in self.plan.our_batches
+        }
+        return max(speeds, key=lambda batch: speeds[batch]), {str(batch): speed for batch, speed in speeds.items()}
+
+    def _once(self, size: str, peer_batch: int, our_batch: int) -> dict[str, Any]:
+        """What does not swing from run to run."""
+        plan, num, batch = self.plan, self.plan.sentences[size], self.plan.memory_batch
+        in_order = self.their_speeds(size, num, batches=[peer_batch], order="sorted")
+        held = self.their_speeds(size, batch, batches=[batch], order="natural")
+        kept = self.scratch / f"{size}-vectors.npz"
+        self.theirs(size, "--sentences", 64, "--batch-sizes", "--latency-runs", 0, "--vectors", kept)
+        return {
+            "allennlp_sorted_tokens_per_second": in_order["tokens_per_second"]["sorted"][str(peer_batch)],
+            "memory": {
+                "batch": batch,
+                "allennlp_mb": held["peak_rss_mb"],
+                "ours_mb": self.ours("memory", size, sentences=batch)["peak_memory_mb"],
+            },
+            "growth": self.ours("growth", size, sentences=plan.growth_sentences, batch_tokens=our_batch),
+            "error": self.ours("error", size, vectors=kept),
+        }
+
+    def _limit(self, size: str) -> dict[str, Any]:
+        path = self.scratch / size / "options.json"
+        config = config_from_options(read_options(path), num_words=None, source=path)
+        sentences = read_sentences(self.arguments.text, max_sentences=self.plan.sentences[size])
+        work = needed_work(config, sentences)
+        read = lstm_bytes_of_sentence(config, LATENCY_TOKENS)
+        return {"tokens": sum(map(len, sentences)), **asdict(work), "lstm_bytes_of_sentence": read}
+
+    def _trained_model(self) -> dict[str, Any]:
+        if self.precisions:
+            _say("lower precision with a trained model")
+        return {name: self.ours("cosine", None, precision=name, sentences=256) for name in self.precisions}
+
+
+def _medians(rounds: list[Any]) -> Any:
+    """The same nested figures, each the median over the rounds."""
+    first = rounds[0]
+    if isinstance(first, dict):
+        return {name: _medians([one[name] for one in rounds]) for name in first}
+    return statistics.median(rounds) if isinstance(first, int | float) else first
+
+
+def _say(what: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {what}", file=sys.stderr, flush=True)
+
+
+def _insist_on_quiet(force: bool) -> None:
+    share = share_of_others()
+    if share <= QUIET_SHARE:
+        return
+    message = f"Other processes take {share:.0%} of this machine; the figures would be wrong."
+    if not force:
+        raise SystemExit(f"{message} Stop them, or give --force to measure all the same.")
+    _say(f"WARNING: {message}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a couple of minutes, rougher")
+    parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
+    parser.add_argument(
+        "--text", type=Path, default=HERE / "text" / "wikipedia.txt", help="a tokenised sentence a line"
+    )
+    parser.add_argument("--model", type=Path, help="a trained model for the lower precisions; the bundled one if none")
+    parser.add_argument("--scratch", type=Path, default=HERE.parent / ".bench", help="AllenNLP and the weights")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    arguments = parser.parse_args()
+    _insist_on_quiet(arguments.force)
+    bench = Bench(QUICK if arguments.quick else COMPLETE, arguments)
+    bench.prepare()
+    started = time.perf_counter()
+    results = bench.run()
+    line = summary(results)
+    name = "embed_quick" if arguments.quick else "embed_complete"
+    data = {**line, "figures": results}
+    report = provenance.Report(name, "Embedding beside AllenNLP 0.9.0", markdown(results, line), data)
+    origin = provenance.collect(seconds=time.perf_counter() - started)
+    provenance.write_report(report, arguments.results, provenance=origin)
+    print(report.markdown)
+    print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()
