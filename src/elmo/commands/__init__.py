@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "probe": ("probe", "app", "What each layer knows: parts of speech, word senses."),
     "neighbours": ("neighbours", "app", "The nearest occurrences of a word in a corpus."),
     "similarity": ("similarity", "similarity", "One word's occurrences in two dimensions."),
+    "serve": ("serve", "serve", "Vectors over HTTP, and a page to look at them."),
 }
 
 

@@ -1,0 +1,103 @@
+"""The app: one engine behind the routes of TEI, of OpenAI, and of the page.
+
+    uvicorn.run(create_app(ServeSettings()))
+
+The model is opened beside the event loop; until it is warm, /health and every route that needs it answer 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.staticfiles import StaticFiles
+
+from elmo import __version__
+from elmo.serve import errors
+from elmo.serve.engine import Engine, Models, open_models
+from elmo.serve.explorer import Explorer
+from elmo.serve.guard import Guard
+from elmo.serve.metrics import Metrics
+from elmo.serve.routes import explore, health, openai, tei
+from elmo.serve.settings import ServeSettings
+
+log = logging.getLogger("elmo.serve")
+
+
+class Service:
+    """What the routes share; `engine` is there once the model is warm."""
+
+    def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
+        self.settings, self.metrics = settings, metrics
+        self.engine: Engine | None = None
+        self.explorer: Explorer | None = None
+        self.failure: str | None = None
+
+    def start(self, models: Models | None = None) -> None:
+        """Open what is not open yet, and warm up."""
+        engine = Engine(models or open_models(self.settings), self.settings, self.metrics)
+        engine.warm_up()
+        self.explorer = Explorer(engine)
+        self.engine = engine
+
+    def stop(self) -> None:
+        if self.engine is not None:
+            self.engine.stop()
+
+
+def create_app(settings: ServeSettings, metrics: Metrics | None = None, models: Models | None = None) -> FastAPI:
+    """The app; `models` that are open already are shared, not read again."""
+    metrics = metrics or Metrics()
+    service = Service(settings, metrics)
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        starting = asyncio.create_task(_start(service, models))
+        yield
+        await starting
+        await asyncio.to_thread(service.stop)
+        log.info("stopped")
+
+    app = FastAPI(
+        title="elmo",
+        version=__version__,
+        description="Contextual word vectors from a biLM, by the routes of Hugging Face TEI and of OpenAI.",
+        lifespan=life,
+        docs_url=None,
+        redoc_url=None,
+        **_no_telemetry(),
+    )
+    app.state.service = service
+    errors.install(app)
+    for router in (health.router, tei.router, openai.router, explore.router):
+        app.include_router(router)
+    app.mount("/page", StaticFiles(directory=health.PAGE), name="page")
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(Guard, settings=settings, metrics=metrics)
+    return app
+
+
+async def _start(service: Service, models: Models | None) -> None:
+    try:
+        await asyncio.to_thread(service.start, models)
+    except Exception as error:
+        service.failure = f"The model could not be opened: {error}"
+        log.exception("the model could not be opened")
+        return
+    log.info("ready", extra={"facts": {"model": service.engine.models.name if service.engine else None}})
+
+
+def _no_telemetry() -> dict[str, Any]:
+    """Newer releases of FastAPI trace requests if the machine has an exporter; our log is the only record."""
+    import inspect
+
+    known = "telemetry" in inspect.signature(FastAPI.__init__).parameters
+    return {"telemetry": {"tracing": False, "metrics": False, "logs": False}} if known else {}

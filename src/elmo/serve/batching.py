@@ -1,0 +1,222 @@
+"""Texts of many requests -> batches -> vectors, on threads beside the event loop.
+
+Two lanes, a thread each: short texts never wait for a long one, and both work at the same time. A lane takes what has
+waited longest and adds, up to the token budget, everything waiting that wants the same vectors. No timer: while a
+batch runs, the next one gathers.
+
+    batcher = Batcher(embed, settings, metrics)
+    vectors = await batcher.embed([["A", "sentence", "."]], Wanted("average", "mean"))
+    value = await batcher.call(function)                        # anything else that takes the processor's time
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from elmo.serve.errors import ServiceError
+from elmo.serve.metrics import Metrics
+from elmo.serve.settings import ServeSettings
+
+SHORT_TEXT = 128
+"""Tokens up to which a text takes the fast lane."""
+
+T = TypeVar("T")
+
+
+class Wanted(NamedTuple):
+    """Which vectors a text asks for; texts that want the same run together."""
+
+    layers: str | int | tuple[float, ...]
+    pooling: str | None = None
+
+
+Embed = Callable[[list[list[str]], Wanted], list[np.ndarray]]
+
+
+@dataclass
+class _Request:
+    """The texts of one request, which are answered together."""
+
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    results: list[np.ndarray | None]
+    missing: int
+    gone: bool = False
+    """The client went away, or another of its texts failed; what still waits is dropped."""
+
+
+@dataclass
+class _Text:
+    tokens: list[str]
+    wanted: Wanted
+    place: int
+    request: _Request
+    since: float = field(default_factory=time.perf_counter)
+
+
+@dataclass
+class _Call:
+    function: Callable[[], Any]
+    request: _Request
+
+
+class Batcher:
+    """The queue in front of a model."""
+
+    def __init__(self, embed: Embed, settings: ServeSettings, metrics: Metrics) -> None:
+        self._embed, self._settings, self._metrics = embed, settings, metrics
+        self._waiting: dict[str, deque[_Text]] = {"short": deque(), "long": deque()}
+        self._calls: deque[_Call] = deque()
+        self._changed = threading.Condition()
+        self._queue_tokens = 0
+        self._stopping = False
+        self._threads = [threading.Thread(target=self._work, args=(lane,), name=lane) for lane in self._waiting]
+        for thread in self._threads:
+            thread.start()
+
+    async def embed(self, texts: Sequence[list[str]], wanted: Wanted) -> list[np.ndarray]:
+        """The vectors of each text. Raises 429 at once when too much is waiting."""
+        request = self._new_request(len(texts))
+        num_tokens = sum(map(len, texts))
+        limit = self._settings.max_queue_tokens
+        if num_tokens > limit:
+            raise ServiceError(422, f"The request holds {num_tokens} tokens; the most is {limit}. Send fewer at once.")
+        with self._changed:
+            if self._queue_tokens + num_tokens > limit:
+                raise ServiceError(429, "The queue is full; try again in a moment.")
+            self._queue_tokens += num_tokens
+            for place, tokens in enumerate(texts):
+                lane = "short" if len(tokens) <= SHORT_TEXT else "long"
+                self._waiting[lane].append(_Text(tokens, wanted, place, request))
+            self._show_queue()
+            self._changed.notify_all()
+        await self._result(request)
+        self._metrics.add("te_embed_success", len(texts))
+        return [result for result in request.results if result is not None]
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run a function on the thread of the long texts."""
+        request = self._new_request(0)
+        with self._changed:
+            self._calls.append(_Call(function, request))
+            self._changed.notify_all()
+        return await self._result(request)
+
+    def stop(self) -> None:
+        """Finish what is waiting, then end the threads."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _new_request(self, num_texts: int) -> _Request:
+        loop = asyncio.get_running_loop()
+        return _Request(loop.create_future(), loop, [None] * num_texts, num_texts)
+
+    async def _result(self, request: _Request) -> Any:
+        try:
+            return await request.future
+        except asyncio.CancelledError:
+            request.gone = True
+            raise
+
+    def _work(self, lane: str) -> None:
+        while True:
+            with self._changed:
+                while not self._has_work(lane):
+                    if self._stopping:
+                        return
+                    self._changed.wait()
+                call = self._calls.popleft() if lane == "long" and self._calls else None
+                batch = [] if call is not None else self._take(lane)
+            if call is not None:
+                _run_call(call)
+            elif batch:
+                self._run(batch)
+
+    def _has_work(self, lane: str) -> bool:
+        return bool(self._waiting[lane]) or (lane == "long" and bool(self._calls))
+
+    def _take(self, lane: str) -> list[_Text]:
+        """The next batch: the text that has waited longest, and others that fit to it."""
+        waiting = self._waiting[lane]
+        batch: list[_Text] = []
+        others: list[_Text] = []
+        budget = self._settings.max_batch_tokens
+        while waiting and (not batch or budget > 0):
+            text = waiting.popleft()
+            if text.request.gone:
+                self._queue_tokens -= len(text.tokens)
+            elif not batch or (text.wanted == batch[0].wanted and len(text.tokens) + 2 <= budget):
+                batch.append(text)
+                budget -= len(text.tokens) + 2
+                self._queue_tokens -= len(text.tokens)
+            else:
+                others.append(text)
+        waiting.extendleft(reversed(others))
+        self._show_queue()
+        return batch
+
+    def _show_queue(self) -> None:
+        self._metrics.set("te_queue_size", sum(map(len, self._waiting.values())))
+        self._metrics.set("te_queue_tokens", self._queue_tokens)
+
+    def _run(self, batch: list[_Text]) -> None:
+        started = time.perf_counter()
+        num_tokens = sum(len(text.tokens) for text in batch)
+        try:
+            vectors = self._embed([text.tokens for text in batch], batch[0].wanted)
+        except Exception as error:
+            for request in {id(text.request): text.request for text in batch}.values():
+                request.gone = True
+                _tell(request, request.future.set_exception, error)
+            return
+        now = time.perf_counter()
+        self._metrics.add("te_batch_count")
+        self._metrics.add("te_embed_tokens", num_tokens)
+        self._metrics.observe("te_batch_next_size", len(batch))
+        self._metrics.observe("te_batch_next_tokens", num_tokens)
+        self._metrics.observe("te_inference_duration", now - started)
+        self._metrics.observe("te_queue_duration", started - batch[0].since)
+        with self._changed:  # the lanes may finish two texts of one request at the same time
+            done = []
+            for text, result in zip(batch, vectors, strict=True):
+                text.request.results[text.place] = result
+                text.request.missing -= 1
+                if text.request.missing == 0:
+                    done.append(text.request)
+        for request in done:
+            _tell(request, request.future.set_result, None)
+
+
+def _run_call(call: _Call) -> None:
+    if call.request.gone:
+        return
+    try:
+        value = call.function()
+    except Exception as error:
+        _tell(call.request, call.request.future.set_exception, error)
+    else:
+        _tell(call.request, call.request.future.set_result, value)
+
+
+def _tell(request: _Request, tell: Callable[[Any], None], value: Any) -> None:
+    """Hand a result over to the event loop, unless nobody waits for it any more."""
+
+    def hand_over() -> None:
+        if not request.future.done():
+            tell(value)
+
+    try:
+        request.loop.call_soon_threadsafe(hand_over)
+    except RuntimeError:  # the loop ended while the batch ran
+        request.gone = True

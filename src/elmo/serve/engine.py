@@ -1,0 +1,159 @@
+"""The model behind the routes: opened once, warmed, and asked through the batcher.
+
+`Engine.open` reads the files and starts no thread, so that it can run before workers are forked; `Engine.start` begins
+the threads and runs a first batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmo.checkpoints.pretrained import DEFAULT_MODEL, PretrainedBiLM, load, locate
+from elmo.embedding.embedder import Embedder
+from elmo.embedding.layers import choose_layers
+from elmo.embedding.word_cache import WordCache
+from elmo.errors import ConfigError
+from elmo.serve.batching import Batcher, Wanted
+from elmo.serve.errors import ServiceError
+from elmo.serve.metrics import Metrics
+from elmo.serve.settings import ServeSettings
+from elmo.tasks.trained import TrainedTask
+from elmo.text.tokenizer import Token, tokenize
+
+_CACHED_MB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Models:
+    """Everything that is read from files."""
+
+    name: str
+    bilm: PretrainedBiLM
+    tasks: dict[str, TrainedTask]
+
+
+def open_models(settings: ServeSettings) -> Models:
+    """Open the biLM and the task models, and refuse settings that do not fit them."""
+    bilm = load(locate(settings.model))
+    Embedder(bilm, layers=settings.layers, precision=settings.precision, cache=None)  # type: ignore[arg-type]
+    if choose_layers(settings.layers, bilm.config.num_layers).form == "all":
+        raise ConfigError("--layers all gives no single vector; choose a layer, average, top, concat or weights.")
+    tasks: dict[str, TrainedTask] = {}
+    for folder in settings.tasks:
+        trained = TrainedTask.load(folder)
+        if trained.task.name in tasks:
+            raise ConfigError(f"Two models for the task {trained.task.name} were given; a service holds one of each.")
+        tasks[trained.task.name] = trained
+    return Models(Path(settings.model or DEFAULT_MODEL).name, bilm, tasks)
+
+
+class Engine:
+    """Checks texts, tokenises them and has them embedded."""
+
+    def __init__(self, models: Models, settings: ServeSettings, metrics: Metrics) -> None:
+        self.models, self.settings, self.metrics = models, settings, metrics
+        self.bilm = models.bilm
+        self.cache = WordCache(models.bilm, max_bytes=settings.cache_mb * _CACHED_MB) if settings.cache_mb else None
+        self.default = self.choose(settings.layers)
+        self.batcher = Batcher(self._embed, settings, metrics)
+
+    def warm_up(self) -> None:
+        """Run a first batch: weights are packed, buffers made."""
+        self._embed([["A", "first", "sentence", "."]], Wanted(self.default, "mean"))
+        self._embed([["A", "first", "sentence", "."]], Wanted("all"))
+
+    def embedder(self, layers: Any = "all", pooling: Any = None) -> Embedder:
+        """An embedder around the shared model and cache; making one costs nothing."""
+        return Embedder(
+            self.bilm, layers=list(layers) if isinstance(layers, tuple) else layers, pooling=pooling,
+            precision=self.settings.precision, cache=self.cache,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def choose(self, layers: str | int | Sequence[float]) -> str | int | tuple[float, ...]:
+        """A choice of layers that fits the model, in a form that can be compared."""
+        choose_layers(layers, self.bilm.config.num_layers)
+        return layers if isinstance(layers, str | int) else tuple(layers)
+
+    def tokenize(self, text: str, *, where: str = "`inputs`") -> list[Token]:
+        """The tokens of a text that the service can take."""
+        if "\0" in text:
+            raise ServiceError(422, f"{where} holds a NUL character at {text.index(chr(0))}; remove it.")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ServiceError(422, f"{where} holds half a surrogate pair at {error.start}; send whole text.") from None
+        tokens = tokenize(text, self.bilm.config.tokenizer)
+        if not tokens:
+            raise ServiceError(400, f"{where} is empty; expected text with at least one word.")
+        longest = max(tokens, key=lambda token: len(token.text))
+        if len(longest.text) > self.settings.max_word_length:
+            raise ServiceError(
+                422,
+                f"{where} has a word of {len(longest.text)} characters at {longest.start}; "
+                f"the most is {self.settings.max_word_length}.",
+            )
+        return tokens
+
+    def tokens(self, texts: Sequence[str], *, truncate: bool = False, from_left: bool = False) -> list[list[str]]:
+        """The words of each text; the limits of the service hold."""
+        most = self.settings.max_client_batch_size
+        if not texts:
+            raise ServiceError(400, "`inputs` is empty; expected at least one text.")
+        if len(texts) > most:
+            raise ServiceError(422, f"The request holds {len(texts)} texts; the most is {most}. Send fewer at once.")
+        result = []
+        for number, text in enumerate(texts):
+            where = "`inputs`" if len(texts) == 1 else f"Text {number} of `inputs`"
+            words = [token.text for token in self.tokenize(text, where=where)]
+            limit = self.settings.max_input_length
+            if len(words) > limit:
+                if not truncate:
+                    raise ServiceError(
+                        422, f"{where} has {len(words)} tokens; the most is {limit}. Shorten it, or set truncate."
+                    )
+                words = words[-limit:] if from_left else words[:limit]
+            result.append(words)
+        return result
+
+    async def embed(self, texts: Sequence[list[str]], wanted: Wanted) -> list[np.ndarray]:
+        """The vectors of tokenised texts."""
+        self._check_size(texts, wanted)
+        self.metrics.add("te_embed_count", len(texts))
+        return await self.batcher.embed(texts, wanted)
+
+    async def pooled(self, texts: Sequence[list[str]], *, normalize: bool, dimensions: int | None) -> list[np.ndarray]:
+        """One vector for each text."""
+        vectors = await self.embed(texts, Wanted(self.default, "mean"))
+        if dimensions is not None:
+            if dimensions > vectors[0].shape[-1]:
+                raise ServiceError(422, f"`dimensions` is {dimensions}; the vectors have {vectors[0].shape[-1]}.")
+            vectors = [vector[:dimensions] for vector in vectors]
+        if normalize:
+            vectors = [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors]
+        return vectors
+
+    def stop(self) -> None:
+        self.batcher.stop()
+
+    def _check_size(self, texts: Sequence[list[str]], wanted: Wanted) -> None:
+        choice = choose_layers(list(wanted.layers) if isinstance(wanted.layers, tuple) else wanted.layers,
+                               self.bilm.config.num_layers)  # fmt: skip
+        rows = len(texts) if wanted.pooling else sum(map(len, texts))
+        numbers = rows * int(np.prod(choice.shape(None, self.bilm.config.output_dim)))
+        if numbers > self.settings.max_output_numbers:
+            raise ServiceError(
+                422,
+                f"The answer would hold {numbers} numbers; the most is {self.settings.max_output_numbers}. "
+                "Send fewer texts at once, or choose one layer.",
+            )
+
+    def _embed(self, texts: list[list[str]], wanted: Wanted) -> list[np.ndarray]:
+        vectors = self.embedder(wanted.layers, wanted.pooling).embed(texts)
+        if self.cache is not None:
+            self.metrics.set("elmo_word_cache_bytes", self.cache.num_bytes)
+        return vectors

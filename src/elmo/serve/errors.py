@@ -1,0 +1,88 @@
+"""What goes wrong at a service, in the forms that clients of TEI and of OpenAI read.
+
+No message repeats more of a user's text than the place where it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from elmo.errors import ElmoError
+
+_TYPES = {
+    400: "Empty",
+    401: "Unauthorized",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    413: "Validation",
+    415: "Validation",
+    422: "Validation",
+    424: "Backend",
+    429: "Overloaded",
+    503: "Unhealthy",
+}
+OPENAI_PATHS = ("/v1/", "/embeddings")
+
+
+class ServiceError(Exception):
+    """An answer that is not a result."""
+
+    def __init__(self, status: int, message: str, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+        self.kind = kind or _TYPES.get(status, "Validation")
+
+
+def error_body(path: str, status: int, message: str, kind: str | None = None) -> dict[str, Any]:
+    """The error in the form that the route's clients expect."""
+    kind = kind or _TYPES.get(status, "Backend")
+    if path.startswith(OPENAI_PATHS):
+        return {"message": message, "code": status, "type": kind}
+    return {"error": message, "error_type": kind}
+
+
+def _answer(request: Request, status: int, message: str, kind: str | None = None) -> JSONResponse:
+    headers = {"Retry-After": "1"} if status in (429, 503) else None
+    return JSONResponse(error_body(request.url.path, status, message, kind), status, headers=headers)
+
+
+def _describe(error: RequestValidationError) -> str:
+    """Where the first problem is and what it is; the value itself stays out."""
+    problems = error.errors()
+    first = problems[0]
+    if first["type"] == "json_invalid":
+        return f"The body is not JSON: {first.get('ctx', {}).get('error', 'it cannot be parsed')}."
+    # A union reports one problem for each of its members; those of one field belong together.
+    place = [str(part) for part in first["loc"][1:]]
+    field = place[0] if place else "body"
+    texts = list(dict.fromkeys(str(p["msg"]) for p in problems if p["loc"][1:2] == first["loc"][1:2]))
+    where = ".".join(part for part in place if not part.startswith(("function-", "list[", "constrained-")))
+    return f"`{where or field}` is not as expected: {'; or '.join(texts[:3])}."
+
+
+def install(app: FastAPI) -> None:
+    """Turn every exception into an answer."""
+
+    @app.exception_handler(ServiceError)
+    async def of_service(request: Request, error: ServiceError) -> JSONResponse:
+        return _answer(request, error.status, error.message, error.kind)
+
+    @app.exception_handler(RequestValidationError)
+    async def of_schema(request: Request, error: RequestValidationError) -> JSONResponse:
+        return _answer(request, 422, _describe(error))
+
+    @app.exception_handler(ElmoError)
+    async def of_elmo(request: Request, error: ElmoError) -> JSONResponse:
+        return _answer(request, 422, str(error).encode("utf-8", "replace").decode())
+
+    @app.exception_handler(HTTPException)
+    async def of_http(request: Request, error: HTTPException) -> JSONResponse:
+        message = {404: "There is no such route; see /docs.", 405: "This route does not take that method; see /docs."}
+        answer = _answer(request, error.status_code, message.get(error.status_code, str(error.detail)))
+        answer.headers.update(error.headers or {})
+        return answer

@@ -1,0 +1,182 @@
+"""What every request passes on its way in and out: key, size, count, log line.
+
+One ASGI layer. The log is a JSON line for each request: route, status, times and sizes, never a user's text.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import time
+import uuid
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from elmo.serve.errors import error_body
+from elmo.serve.metrics import Metrics
+from elmo.serve.settings import ServeSettings
+
+log = logging.getLogger("elmo.serve")
+
+OPEN_PATHS = ("/health", "/ping", "/page/", "/favicon.ico")
+"""What needs no key: a balancer's questions, and the page, which holds nothing but itself."""
+UNCOUNTED = ("/health", "/ping", "/metrics", "/page/", "/docs", "/openapi.json", "/info", "/favicon.ico")
+
+
+class JsonLines(logging.Formatter):
+    """A JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, Any] = {"time": f"{stamp}.{record.msecs:03.0f}Z", "level": record.levelname.lower()}
+        line["event"] = record.getMessage()
+        line.update(getattr(record, "facts", {}))
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+            # Where it happened; the message is left out, it may quote a user's text.
+            traceback = record.exc_info[2]
+            while traceback is not None and traceback.tb_next is not None:
+                traceback = traceback.tb_next
+            if traceback is not None:
+                line["at"] = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
+        return json.dumps(line)
+
+
+def set_up_logs(level: str = "info") -> None:
+    """Every logger of the server writes JSON lines to standard error; uvicorn's own access log is off."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    for name in ("elmo.serve", "uvicorn", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler] if name != "uvicorn.error" else [], name == "uvicorn.error"
+        logger.setLevel(level.upper())
+
+
+class _TooLargeError(Exception):
+    """The body is longer than allowed."""
+
+
+class Guard:
+    """The outermost layer of the app."""
+
+    def __init__(self, app: ASGIApp, *, settings: ServeSettings, metrics: Metrics) -> None:
+        self.app, self.settings, self.metrics = app, settings, metrics
+        self._key = None if settings.api_key is None else settings.api_key.encode()
+        self._in_work = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        visit = _Visit(scope, send, counted=not scope["path"].startswith(UNCOUNTED) and scope["method"] == "POST")
+        if visit.counted:
+            self._in_work += 1
+            self.metrics.set("te_requests_in_work", self._in_work)
+        try:
+            await self._answer(scope, receive, visit)
+        finally:
+            if visit.counted:
+                self._in_work -= 1
+                self.metrics.set("te_requests_in_work", self._in_work)
+            self._record(visit)
+
+    async def _answer(self, scope: Scope, receive: Receive, visit: _Visit) -> None:
+        headers = dict(scope["headers"])
+        if not self._has_key(scope, headers):
+            await visit.refuse(401, "The API key is missing or wrong; send it as 'Authorization: Bearer KEY'.")
+            return
+        if visit.counted and self._in_work > self.settings.max_concurrent_requests:
+            await visit.refuse(429, "The server is busy; try again in a moment.")
+            return
+        limit = self.settings.payload_limit
+        too_large = f"The body is larger than the {limit} bytes allowed; send fewer texts at once."
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > limit:
+            await visit.refuse(413, too_large)
+            return
+        received = 0
+
+        async def bounded() -> Message:
+            nonlocal received
+            message = await receive()
+            if message["type"] == "http.request":
+                received += len(message.get("body", b""))
+                if received > limit:
+                    raise _TooLargeError
+            return message
+
+        try:
+            await self.app(scope, bounded, visit.send)
+        except _TooLargeError:
+            await visit.refuse(413, too_large)
+        except Exception:
+            # The app's own handler has answered 424 already; this is for the log.
+            log.exception("failed", extra={"facts": {"request": visit.id, "route": visit.path}})
+            if visit.status == 0:
+                await visit.refuse(424, "The server failed at this request; its log says where.")
+
+    def _has_key(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+        path = scope["path"]
+        if self._key is None or path.startswith(OPEN_PATHS) or (path == "/" and scope["method"] in ("GET", "HEAD")):
+            return True
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._key)
+
+    def _record(self, visit: _Visit) -> None:
+        seconds = time.perf_counter() - visit.started
+        if visit.counted:
+            self.metrics.add("te_request_count")
+            self.metrics.add("te_request_success" if 200 <= visit.status < 300 else "te_request_failure")
+            self.metrics.observe("te_request_duration", seconds)
+            if visit.status == 429:
+                self.metrics.add("te_request_rejected")
+            if visit.status in (0, 499):
+                self.metrics.add("te_request_cancelled")
+        facts = {
+            "request": visit.id,
+            "method": visit.method,
+            "route": visit.path,
+            "status": visit.status or 499,
+            "milliseconds": round(1000 * seconds, 1),
+            "bytes_out": visit.bytes_out,
+            **visit.facts,
+        }
+        log.log(logging.INFO if visit.counted else logging.DEBUG, "request", extra={"facts": facts})
+
+
+class _Visit:
+    """One request as the log sees it."""
+
+    def __init__(self, scope: Scope, send: Send, *, counted: bool) -> None:
+        self.id = uuid.uuid4().hex[:16]
+        # A path may be made up by the client; only its beginning is worth a line.
+        self.path, self.method = scope["path"][:64], scope["method"]
+        self.counted = counted
+        self.started = time.perf_counter()
+        self.status, self.bytes_out = 0, 0
+        self.facts: dict[str, Any] = {}
+        scope.setdefault("state", {})["facts"] = self.facts
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message.setdefault("headers", [])
+            message["headers"] = [*message["headers"], (b"x-request-id", self.id.encode())]
+        elif message["type"] == "http.response.body":
+            self.bytes_out += len(message.get("body", b""))
+        await self._send(message)
+
+    async def refuse(self, status: int, message: str) -> None:
+        body = json.dumps(error_body(self.path, status, message)).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if status == 429:
+            headers.append((b"retry-after", b"1"))
+        if status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        if status == 413:
+            headers.append((b"connection", b"close"))
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})

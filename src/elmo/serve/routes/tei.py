@@ -1,0 +1,99 @@
+"""The routes of Hugging Face's Text Embeddings Inference, and our own for layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from elmo.serve.answers import array_answer, json_answer
+from elmo.serve.batching import Wanted
+from elmo.serve.engine import Engine
+from elmo.serve.routes.access import DOCUMENTED, EngineOf, note, while_connected
+from elmo.serve.schemas import (
+    EmbedAllBody,
+    EmbedBody,
+    EmbedLayersBody,
+    SimilarityBody,
+    TokenizeBody,
+)
+
+router = APIRouter(responses=DOCUMENTED, tags=["TEI"])
+
+
+def _answers(model: Any) -> dict[int | str, dict[str, Any]]:
+    """Documents an answer that is written without pydantic, which would be slow for vectors."""
+    return {200: {"content": {"application/json": {"schema": model}}, "description": "The result"}}
+
+
+def _lists(depth: int) -> dict[str, Any]:
+    return {"type": "array", "items": _lists(depth - 1)} if depth else {"type": "number"}
+
+
+def _prepare(engine: Engine, request: Request, body: EmbedBody | EmbedAllBody | EmbedLayersBody) -> list[list[str]]:
+    texts = engine.tokens(body.texts, truncate=bool(body.truncate), from_left=body.from_left)
+    note(request, texts=len(texts), tokens=sum(map(len, texts)))
+    return texts
+
+
+@router.post("/embed", responses=_answers(_lists(2)))
+async def embed(body: EmbedBody, engine: EngineOf, request: Request) -> Response:
+    """One vector for each text: the mean over its tokens, of length 1 unless `normalize` is false."""
+    texts = _prepare(engine, request, body)
+    work = engine.pooled(texts, normalize=body.normalize is not False, dimensions=body.dimensions)
+    return array_answer(await while_connected(request, work))
+
+
+@router.post("/embed_all", responses=_answers(_lists(3)))
+async def embed_all(body: EmbedAllBody, engine: EngineOf, request: Request) -> Response:
+    """A vector for each token of each text."""
+    texts = _prepare(engine, request, body)
+    return array_answer(await while_connected(request, engine.embed(texts, Wanted(engine.default))))
+
+
+@router.post("/embed_layers", responses=_answers({"anyOf": [_lists(3), _lists(4)]}))
+async def embed_layers(body: EmbedLayersBody, engine: EngineOf, request: Request) -> Response:
+    """The same for the layers asked for: "all" (layer, token, number), an index, "average", or a weight for each."""
+    wanted = Wanted(engine.choose(body.layers))
+    texts = _prepare(engine, request, body)
+    return array_answer(await while_connected(request, engine.embed(texts, wanted)))
+
+
+@router.post("/tokenize")
+async def tokenize(body: TokenizeBody, engine: EngineOf, request: Request) -> list[list[dict[str, Any]]]:
+    """The tokens with their places. An id is the word's in the softmax's vocabulary; 0 if the model has none."""
+    texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+    engine.tokens(texts, truncate=True)
+    vocabulary, config = engine.bilm.vocabulary, engine.bilm.config
+
+    def entry(text: str, special: bool, start: int | None = None, stop: int | None = None) -> dict[str, Any]:
+        number = 0 if vocabulary is None else vocabulary.id_of(text)
+        return {"id": number, "text": text, "special": special, "start": start, "stop": stop}
+
+    result = []
+    for text in texts:
+        tokens = [entry(token.text, False, token.start, token.stop) for token in engine.tokenize(text)]
+        if body.add_special_tokens is not False:
+            tokens = [entry(config.begin_sentence, True), *tokens, entry(config.end_sentence, True)]
+        result.append(tokens)
+    note(request, texts=len(texts), tokens=sum(map(len, result)))
+    return result
+
+
+@router.post("/similarity", responses=_answers(_lists(1)))
+async def similarity(body: SimilarityBody, engine: EngineOf, request: Request) -> Response:
+    """Cosine of the source sentence's vector to each of the others."""
+    texts = engine.tokens([body.inputs.source_sentence])
+    texts += engine.tokens(body.inputs.sentences)
+    note(request, texts=len(texts), tokens=sum(map(len, texts)))
+    source, *others = await while_connected(request, engine.pooled(texts, normalize=True, dimensions=None))
+    return json_answer([float(source @ other) for other in others])
+
+
+@router.post("/", responses=_answers({"anyOf": [_lists(2), _lists(1)]}))
+async def root(body: EmbedBody | SimilarityBody, engine: EngineOf, request: Request) -> Response:
+    """What Hugging Face's client posts to a bare address: /embed, or /similarity."""
+    if isinstance(body, SimilarityBody):
+        return await similarity(body, engine, request)
+    return await embed(body, engine, request)

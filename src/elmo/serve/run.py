@@ -1,0 +1,118 @@
+"""Starts the server: one process, or several that share a port, the weights and the counters.
+
+With several workers the model is opened once and the workers are forked from that process, which itself never runs the
+model: mapped weights stay one copy in memory. A worker that dies is started anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+import uvicorn
+
+from elmo.errors import ConfigError
+from elmo.serve.app import create_app
+from elmo.serve.engine import Models, open_models
+from elmo.serve.guard import set_up_logs
+from elmo.serve.metrics import Metrics
+from elmo.serve.settings import ServeSettings
+
+log = logging.getLogger("elmo.serve")
+
+
+def run(settings: ServeSettings, *, log_level: str = "info") -> None:
+    """Serve until told to stop (SIGTERM, SIGINT); what is under way is finished."""
+    set_up_logs(log_level)
+    sock = _bind(settings)
+    port = sock.getsockname()[1]
+    facts = {"address": f"http://{settings.host}:{port}", "workers": settings.workers, "pid": os.getpid()}
+    log.info("listening", extra={"facts": facts})
+    if settings.workers == 1:
+        _serve(settings, sock, Metrics(), None)
+    else:
+        _Workers(settings, sock).run()
+
+
+def _bind(settings: ServeSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    sock = socket.socket(family)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((settings.host, settings.port))
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot listen on {settings.host} port {settings.port}: {error.strerror or error}. Choose another --port."
+        ) from error
+    sock.set_inheritable(True)
+    return sock
+
+
+def _serve(settings: ServeSettings, sock: socket.socket, metrics: Metrics, models: Models | None) -> None:
+    config = uvicorn.Config(
+        create_app(settings, metrics, models),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=settings.graceful_seconds,
+        ws="none",
+    )
+    uvicorn.Server(config).run(sockets=[sock])
+
+
+class _Workers:
+    """The parent of several workers."""
+
+    def __init__(self, settings: ServeSettings, sock: socket.socket) -> None:
+        self.settings, self.sock = settings, sock
+        self.metrics = Metrics(settings.workers)
+        self.models = open_models(settings)
+        self.numbers: dict[int, int] = {}
+        """Process id -> the worker's number."""
+        self.stopping = False
+
+    def run(self) -> None:
+        for number in range(self.settings.workers):
+            self._fork(number)
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, self._stop)
+        while self.numbers:
+            try:
+                pid, status = os.wait()
+            except InterruptedError:
+                continue
+            if pid not in self.numbers:
+                continue
+            number = self.numbers.pop(pid)
+            self.metrics.forget_gauges(number)
+            if not self.stopping:
+                log.error("worker died", extra={"facts": {"worker": number, "status": status}})
+                time.sleep(0.5)  # one that dies at once must not take the machine
+                self._fork(number)
+
+    def _stop(self, *_: Any) -> None:
+        self.stopping = True
+        for pid in self.numbers:
+            os.kill(pid, signal.SIGTERM)
+
+    def _fork(self, number: int) -> None:
+        pid = os.fork()
+        if pid:
+            self.numbers[pid] = number
+            return
+        status = 1
+        try:
+            self.metrics.worker = number
+            for name in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(name, signal.SIG_DFL)
+            _serve(self.settings, self.sock, self.metrics, self.models)
+            status = 0
+        finally:
+            sys.stderr.flush()
+            os._exit(status)

@@ -1,0 +1,102 @@
+"""What the routes take: the bodies of TEI, of OpenAI and our own. What they give is in the routes' files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+
+def _refuse_token_ids(value: Any) -> Any:
+    if isinstance(value, list) and any(isinstance(item, int | list) and not isinstance(item, bool) for item in value):
+        raise ValueError("token ids are not accepted; send the text itself, as a string or a list of strings")
+    return value
+
+
+Input = Annotated[StrictStr | list[StrictStr], BeforeValidator(_refuse_token_ids)]
+Layers = StrictInt | list[StrictInt | StrictFloat] | StrictStr
+Dimensions = Annotated[StrictInt, Field(ge=1)]
+
+
+class _Body(BaseModel):
+    # Clients of other servers send fields of theirs (a pooling, a user); those that change nothing are let through.
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Inputs(_Body):
+    inputs: Input
+    truncate: StrictBool | None = False
+    truncation_direction: Literal["left", "right", "Left", "Right"] | None = "right"
+    prompt_name: StrictStr | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.inputs] if isinstance(self.inputs, str) else self.inputs
+
+    @property
+    def from_left(self) -> bool:
+        """Truncation takes away from the left."""
+        return (self.truncation_direction or "right").lower() == "left"
+
+
+class EmbedBody(_Inputs):
+    normalize: StrictBool | None = True
+    dimensions: Dimensions | None = None
+    encoding_format: Literal["float"] | None = None
+
+
+class EmbedAllBody(_Inputs):
+    pass
+
+
+class EmbedLayersBody(_Inputs):
+    layers: Layers = "all"
+
+
+class TokenizeBody(_Body):
+    inputs: Input
+    add_special_tokens: StrictBool | None = True
+
+
+class SimilarityInputs(_Body):
+    source_sentence: StrictStr
+    sentences: list[StrictStr]
+
+
+class SimilarityBody(_Body):
+    inputs: SimilarityInputs
+
+
+class OpenAIBody(_Body):
+    input: Input
+    model: StrictStr | None = None
+    user: StrictStr | None = None
+    encoding_format: Literal["float", "base64"] | None = "float"
+    dimensions: Dimensions | None = None
+
+
+class SensesBody(_Body):
+    inputs: Input
+
+
+class NeighboursBody(_Body):
+    inputs: StrictStr
+    position: Annotated[StrictInt, Field(ge=0, description="Which token, counted from 0.")]
+    number: Annotated[StrictInt, Field(ge=1, le=100)] = 10
+
+
+class MapBody(_Body):
+    word: StrictStr
+    inputs: list[StrictStr] | None = Field(None, description="Sentences to look in; else the indexed corpus.")
+    clusters: Annotated[StrictInt, Field(ge=1, le=8)] = 2
+    limit: Annotated[StrictInt, Field(ge=3, le=500)] = 200
+
+
+class FillBody(_Body):
+    inputs: StrictStr
+    position: Annotated[StrictInt, Field(ge=0, description="Which token, counted from 0.")]
+    number: Annotated[StrictInt, Field(ge=1, le=100)] = 10
+
+
+class TaskBody(_Body):
+    inputs: StrictStr = Field(description="In the form that GET /tasks names for the task.")
