@@ -1,0 +1,134 @@
+"""ELMo as a scikit-learn transformer: texts -> a matrix with one row per text.
+
+    make_pipeline(ElmoVectorizer(pooling="mean"), LogisticRegression()).fit(texts, labels)
+
+It learns nothing: `fit` opens the model. A text is one sequence for the biLM, however many sentences it holds. An
+estimator that names its model (a path, a bundled or a Hub name) is small when pickled and cheap to clone; one that was
+given an opened model carries its weights along. Left out: learned mixes, which need gradients (`elmo.ElmoLayer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
+from elmo.embedding.embedder import Embedder, Precision
+from elmo.embedding.layers import LayerSpec
+from elmo.embedding.pooling import Pooling
+from elmo.embedding.token_lists import SentenceLike
+from elmo.errors import ConfigError, InputError, MissingExtraError
+from elmo.text.tokenizer import words
+
+try:
+    from sklearn.base import BaseEstimator, TransformerMixin
+except ImportError as error:
+    raise MissingExtraError("scikit-learn", "sklearn") from error
+
+# GridSearchCV clones its pipeline for every fold; the clones share one opened model while any of them lives.
+_opened: WeakValueDictionary[Path, PretrainedBiLM] = WeakValueDictionary()
+
+
+class ElmoVectorizer(TransformerMixin, BaseEstimator):
+    """One pooled ELMo vector per text. Texts are strings, or lists of tokens."""
+
+    def __init__(
+        self,
+        model: PretrainedBiLM | str | Path | None = None,
+        *,
+        layers: LayerSpec = "average",
+        pooling: Pooling = "mean",
+        precision: Precision = "float32",
+        tokenizer: str | None = None,
+        batch_tokens: int = 4096,
+    ) -> None:
+        """The arguments are `elmo.Embedder`'s; the bundled model is the default. `layers` must give one vector."""
+        self.model = model
+        self.layers = layers
+        self.pooling = pooling
+        self.precision = precision
+        self.tokenizer = tokenizer
+        self.batch_tokens = batch_tokens
+
+    def fit(self, X: Iterable[SentenceLike] | None = None, y: Any = None) -> Self:  # noqa: N803
+        """Open the model and check the settings; the texts are not looked at."""
+        self._embedder = self._make_embedder()
+        return self
+
+    def transform(self, X: Iterable[SentenceLike]) -> np.ndarray:  # noqa: N803
+        """(texts, dim). A text without words becomes zeros."""
+        embedder = self._fitted()
+        rows = embedder.embed(self._token_lists(X, embedder.tokenizer))
+        return np.stack(rows) if rows else np.zeros((0, embedder.output_dim), embedder.dtype)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """`elmo0`, `elmo1`, ...: what `set_output(transform="pandas")` calls the columns."""
+        return np.asarray([f"elmo{index}" for index in range(self._fitted().output_dim)], dtype=object)
+
+    def _fitted(self) -> Embedder:
+        """There is nothing to learn, so a transformer that was never fitted, or was unpickled, opens its model now."""
+        if getattr(self, "_embedder", None) is None or self._made_from != self._settings():
+            self.fit()
+        return self._embedder
+
+    def _make_embedder(self) -> Embedder:
+        if self.layers == "all":
+            raise ConfigError(
+                "layers='all' gives one vector per layer, but a matrix has one row per text. "
+                "Use 'concat' for the layers side by side, 'average', 'top', an index or weights."
+            )
+        if self.pooling is None:
+            raise ConfigError("pooling is None, but a matrix has one row per text. Use 'mean' or 'max'.")
+        self._made_from = self._settings()
+        return Embedder(
+            self.model if isinstance(self.model, PretrainedBiLM) else _open(self.model),
+            layers=self.layers, pooling=self.pooling, precision=self.precision, tokenizer=self.tokenizer,
+            batch_tokens=self.batch_tokens,
+        )  # fmt: skip
+
+    def _settings(self) -> tuple[Any, ...]:
+        layers = self.layers if isinstance(self.layers, str | int) else tuple(self.layers)
+        return (self.model, layers, self.pooling, self.precision, self.tokenizer, self.batch_tokens)
+
+    @staticmethod
+    def _token_lists(texts: Iterable[SentenceLike], tokenizer: str) -> list[list[str]]:
+        if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+            raise InputError(
+                f"A list of texts was expected, not {type(texts).__name__}. Put a single text into a list: [text]."
+            )
+        token_lists = []
+        for index, text in enumerate(texts):
+            if isinstance(text, bytes) or not isinstance(text, Iterable):
+                raise InputError(
+                    f"Text {index} is {type(text).__name__} ({str(text)[:40]!r}); expected a string or tokens. "
+                    "Fill in missing values first."
+                )
+            token_lists.append(words(text, tokenizer) if isinstance(text, str) else [str(token) for token in text])
+        return token_lists
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The embedder holds locks and can be made again; the settings are all there is to keep.
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in ("_embedder", "_made_from")}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.requires_fit = False
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def _open(name: str | Path | None) -> PretrainedBiLM:
+    place = locate(name).resolve()
+    model = _opened.get(place)
+    if model is None:
+        model = _opened[place] = load(place)
+    return model
