@@ -1,0 +1,218 @@
+"""ELMo as a spaCy component: `nlp.add_pipe("elmo")`.
+
+    doc._.elmo     every layer, (layers, tokens, dim), with `keep_layers` (the default)
+    doc.tensor     one vector per token, (tokens, dim): the layers as `layers` mixes them
+    .vector, .has_vector, .vector_norm, .similarity    of the doc, of its spans and tokens, from doc.tensor
+
+The tokens are spaCy's. Sentences are too, if a component before this one marked them ("sentencizer", "parser",
+"senter"); otherwise a doc is one sentence. Whitespace tokens are not shown to the biLM and have zeros. The model is
+opened when the first doc comes, and `nlp.to_disk` puts it beside the pipeline, which then needs nothing else.
+
+spaCy finds the component by an entry point, so nothing needs to be imported. Left out: training the biLM in spaCy.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.embedding.embedder import Embedder
+from elmo.embedding.layers import choose_layers
+from elmo.errors import ConfigError, MissingExtraError
+
+try:
+    import srsly
+    from spacy.language import Language
+    from spacy.tokens import Doc, Span, Token
+    from spacy.util import minibatch, raise_error
+except ImportError as error:
+    raise MissingExtraError("spacy", "spacy") from error
+
+_MODEL_FOLDER = "model"
+Vectorised = Doc | Span | Token
+
+
+@Language.factory(
+    "elmo",
+    default_config={"model": None, "layers": "average", "keep_layers": True, "batch_tokens": 4096},
+    assigns=["doc._.elmo", "doc.tensor"],
+)
+def make_elmo(
+    nlp: Language, name: str, model: str | None, layers: str | int | list[float], keep_layers: bool, batch_tokens: int
+) -> ElmoPipe:
+    """What `nlp.add_pipe("elmo", config={...})` calls."""
+    return ElmoPipe(nlp, name, model=model, layers=layers, keep_layers=keep_layers, batch_tokens=batch_tokens)
+
+
+class ElmoPipe:
+    """The component. It may be called on one doc, or on a stream by `pipe`."""
+
+    def __init__(
+        self,
+        nlp: Language,
+        name: str = "elmo",
+        *,
+        model: str | Path | PretrainedBiLM | None = None,
+        layers: str | int | list[float] = "average",
+        keep_layers: bool = True,
+        batch_tokens: int = 4096,
+    ) -> None:
+        """`model`: a path, a bundled name or a Hub name; none means the bundled model.
+
+        `layers`: how doc.tensor mixes them (`elmo.embedding.layers`). `keep_layers=False` saves the memory of
+        doc._.elmo, which is (layers + 1) times that of doc.tensor.
+        """
+        if layers == "all":
+            raise ConfigError(
+                "doc.tensor holds one vector per token: layers='all' does not fit. All layers are in doc._.elmo; "
+                "use 'average', 'top', 'concat', an index or weights for doc.tensor."
+            )
+        self.vocab, self.name = nlp.vocab, name
+        self.layers, self.keep_layers, self.batch_tokens = layers, keep_layers, batch_tokens
+        self._source = model
+        self._embedder: Embedder | None = None
+        self._error_handler: Callable[..., None] = raise_error
+        if not Doc.has_extension("elmo"):
+            Doc.set_extension("elmo", default=None)
+
+    @property
+    def embedder(self) -> Embedder:
+        """Opened when it is first needed: a pipeline read from disk never looks for the model it was made from."""
+        if self._embedder is None:
+            self._embedder = self._make_embedder(
+                self._source if isinstance(self._source, PretrainedBiLM) else load(self._source)
+            )
+        return self._embedder
+
+    def _make_embedder(self, model: PretrainedBiLM) -> Embedder:
+        choose_layers(self.layers, model.config.num_layers)
+        layers = "all" if self.keep_layers else self.layers
+        return Embedder(model, layers=layers, batch_tokens=self.batch_tokens)
+
+    def __call__(self, doc: Doc) -> Doc:
+        try:
+            self._embed([doc])
+        except Exception as error:
+            self._error_handler(self.name, self, [doc], error)
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Docs in, docs out, in order; the sentences of `batch_size` docs share the biLM's batches."""
+        for docs in minibatch(stream, batch_size):
+            batch = list(docs)
+            try:
+                self._embed(batch)
+            except Exception as error:
+                self._error_handler(self.name, self, batch, error)
+            else:
+                yield from batch
+
+    def set_error_handler(self, error_handler: Callable[..., None]) -> None:
+        """spaCy's `nlp.set_error_handler` reaches the component through this."""
+        self._error_handler = error_handler
+
+    def get_error_handler(self) -> Callable[..., None]:
+        return self._error_handler
+
+    def _embed(self, docs: list[Doc]) -> None:
+        places = [list(_sentences(doc)) for doc in docs]
+        token_lists = [
+            [doc[index].text for index in rows] for doc, own in zip(docs, places, strict=True) for rows in own
+        ]
+        vectors = iter(self.embedder.embed(token_lists))
+        for doc, own in zip(docs, places, strict=True):
+            self._fill(doc, [(rows, next(vectors)) for rows in own])
+
+    def _fill(self, doc: Doc, sentences: list[tuple[list[int], np.ndarray]]) -> None:
+        embedder = self.embedder
+        values = np.zeros(embedder.layers.shape(len(doc), embedder.model.config.output_dim), embedder.dtype)
+        for rows, vectors in sentences:
+            values[..., rows, :] = vectors
+        if self.keep_layers:
+            doc._.elmo = values
+            choice = choose_layers(self.layers, embedder.model.config.num_layers)
+            values = choice.arrange(choice.select(torch.from_numpy(values)).numpy())
+        doc.tensor = np.ascontiguousarray(values)
+        _hook(doc)
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        if _MODEL_FOLDER not in exclude:
+            self.embedder.model.save_pretrained(folder / _MODEL_FOLDER)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> ElmoPipe:
+        if _MODEL_FOLDER not in exclude:
+            self._embedder = self._make_embedder(PretrainedBiLM.from_pretrained(Path(path) / _MODEL_FOLDER))
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        with tempfile.TemporaryDirectory() as place:
+            self.to_disk(place, exclude=exclude)
+            files = {
+                str(path.relative_to(place)): path.read_bytes() for path in Path(place).rglob("*") if path.is_file()
+            }
+        return cast(bytes, srsly.msgpack_dumps(files))
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> ElmoPipe:
+        with tempfile.TemporaryDirectory() as place:
+            for name, content in cast("dict[str, bytes]", srsly.msgpack_loads(data)).items():
+                target = Path(place) / _MODEL_FOLDER / Path(name).name
+                target.parent.mkdir(exist_ok=True)
+                target.write_bytes(content)
+            return self.from_disk(place, exclude=exclude)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The embedder's cache holds locks; what it was made from is all that another process needs.
+        state = dict(vars(self))
+        if self._embedder is not None:
+            state["_source"], state["_embedder"] = self._embedder.model, None
+        return state
+
+
+def _sentences(doc: Doc) -> Iterator[list[int]]:
+    """The places of each sentence's tokens."""
+    spans: Iterable[Any] = doc.sents if doc.has_annotation("SENT_START") else [doc]
+    for span in spans:
+        rows = [token.i for token in span if not token.is_space]
+        if rows:
+            yield rows
+
+
+def _hook(doc: Doc) -> None:
+    """Let spaCy take vectors from doc.tensor, even where the vocabulary has static ones."""
+    for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
+        hooks["vector"] = _vector
+        hooks["has_vector"] = _has_vector
+        hooks["similarity"] = _similarity
+        if hooks is not doc.user_span_hooks:  # spaCy calls "vector" where a span's "vector_norm" is set
+            hooks["vector_norm"] = _norm
+
+
+def _vector(item: Vectorised) -> np.ndarray:
+    """A token's row; the mean over the words of a span or a doc."""
+    if isinstance(item, Token):
+        return cast(np.ndarray, item.doc.tensor[item.i])
+    tensor = item.doc.tensor if isinstance(item, Span) else item.tensor
+    rows = [token.i for token in item if not token.is_space]
+    return tensor[rows].mean(axis=0) if rows else np.zeros(tensor.shape[1:], tensor.dtype)
+
+
+def _has_vector(item: Vectorised) -> bool:
+    return bool(_vector(item).any())
+
+
+def _norm(item: Vectorised) -> float:
+    return float(np.linalg.norm(_vector(item)))
+
+
+def _similarity(item: Vectorised, other: Vectorised) -> float:
+    """The cosine; zero if one of the two has no words."""
+    norms = _norm(item) * float(np.linalg.norm(other.vector))
+    return float(_vector(item) @ other.vector) / norms if norms else 0.0
