@@ -1,0 +1,82 @@
+"""simple_elmo runs bilm-tf's graph: its numbers are bilm-tf's and AllenNLP's, which tests/golden holds."""
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo.errors import ConfigError, InputError
+from elmo.integrations.simple_elmo import ElmoModel
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+TEXT = json.loads((GOLDEN / "sentences.json").read_text(encoding="utf-8"))
+BILM, ALLENNLP = GOLDEN / "bilm" / "char_skip", GOLDEN / "allennlp" / "relu2"
+
+
+def loaded(folder: Path, **options: int) -> ElmoModel:
+    model = ElmoModel()
+    assert model.load(folder, **options) == "The model is now loaded."
+    return model
+
+
+def test_one_batch_is_bilms() -> None:
+    model = loaded(BILM)
+    expected = np.load(BILM / "layers.npz")
+    assert (model.n_layers, model.vector_size) == (3, 14)
+    for k, batch in enumerate(TEXT["batches"]):
+        vectors = model.get_elmo_vectors(batch, warmup=False, layers="all")
+        assert vectors.shape == (len(batch), 3, max(map(len, batch)), 14) and vectors.dtype == np.float64
+        for row, sentence in enumerate(batch):
+            n = len(sentence)
+            np.testing.assert_allclose(vectors[row, :, :n], expected[f"reset_{k}"][:, row, :n], atol=1e-6, rtol=0)
+            assert not vectors[row, :, n:].any()
+
+
+def test_rows_go_on_from_batch_to_batch_and_start_anew_with_each_call() -> None:
+    lines = [line.split() for line in (ALLENNLP / "lines.txt").read_text(encoding="utf-8").splitlines()]
+    model = loaded(ALLENNLP, max_batch_size=2)
+    with h5py.File(ALLENNLP / "lines_all.hdf5") as file:
+        expected = [file[str(index)][()] for index in range(len(lines))]
+    for _ in range(2):
+        vectors = model.get_elmo_vectors(lines, warmup=False, layers="all")
+        for row, values in zip(vectors, expected, strict=True):
+            np.testing.assert_allclose(row[:, : values.shape[1]], values, atol=1e-6, rtol=0)
+    top = model.get_elmo_vectors(lines, warmup=False, layers="top")
+    average = model.get_elmo_vectors(lines, warmup=False)
+    np.testing.assert_allclose(top, vectors[:, -1], atol=1e-6)
+    np.testing.assert_allclose(average, vectors.mean(axis=1), atol=1e-6)
+
+
+def test_warmup_runs_the_first_batch_before() -> None:
+    model = loaded(BILM, max_batch_size=2)
+    texts = TEXT["batches"][1]
+    twice = model.get_elmo_vectors(texts[:2] + texts, warmup=False, layers="top")
+    warm = model.get_elmo_vectors(texts, layers="top")
+    np.testing.assert_array_equal(warm, twice[2:])
+    assert abs(warm - model.get_elmo_vectors(texts, warmup=False, layers="top")).max() > 1e-4
+
+
+def test_averages_have_length_one_and_leave_padding_out() -> None:
+    model = loaded(BILM)
+    texts = TEXT["batches"][1]
+    vectors = model.get_elmo_vectors(texts, layers="top")
+    averages = model.get_elmo_vector_average(texts, layers="top")
+    for row, text in enumerate(texts):
+        mean = vectors[row, : len(text)].mean(axis=0)
+        np.testing.assert_allclose(averages[row], mean / np.linalg.norm(mean), atol=1e-6)
+    every = model.get_elmo_vector_average(texts, layers="all")
+    assert every.shape == (len(texts), 3, 14)
+    np.testing.assert_allclose(np.linalg.norm(every, axis=(1, 2)), 1)
+    np.testing.assert_allclose(every[:, 2] / np.linalg.norm(every[:, 2], axis=1, keepdims=True), averages, atol=1e-6)
+
+
+def test_what_is_wrong_is_said() -> None:
+    with pytest.raises(ConfigError, match="call load"):
+        ElmoModel().get_elmo_vectors([["a"]])
+    model = loaded(BILM)
+    with pytest.raises(ConfigError, match="Unknown layers 'first'"):
+        model.get_elmo_vectors([["a"]], layers="first")
+    with pytest.raises(InputError, match="lists of words"):
+        model.get_elmo_vectors(["a sentence"])
