@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from elmo.errors import ConfigError
+
+if TYPE_CHECKING:  # the ONNX runner chooses layers where there is no torch
+    from torch import Tensor
 
 LayerSpec = str | int | Sequence[float]
 """What users write: see the table above. A string may also hold an index or weights: "2", "0.2,0.3,0.5"."""
@@ -48,6 +49,8 @@ class LayerChoice:
         if self.index is not None:
             return layers[self.index : self.index + 1]
         if self.weights is not None:
+            import torch
+
             weights = torch.tensor(self.weights, dtype=layers.dtype, device=layers.device)
             return torch.tensordot(weights, layers, dims=1)[None]
         return layers

@@ -18,7 +18,7 @@ from pathlib import Path
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.pipeline import WriteBehind, read_ahead
-from elmo.embedding.token_lists import SentenceLike
+from elmo.embedding.token_lists import SentenceLike, check_tokens
 from elmo.embedding.writers.formats import format_of
 from elmo.embedding.writers.record import OutputLayout, Record
 from elmo.embedding.writers.vector_writer import VectorWriter
@@ -123,7 +123,7 @@ def _tokenise(sentences: Iterable[SentenceLike | Sentence], tokenizer: str) -> I
         elif isinstance(sentence, str):
             yield Sentence(words(sentence, tokenizer), "input", index + 1, None, sentence)
         else:
-            yield Sentence(list(sentence), "input", index + 1)
+            yield Sentence(check_tokens(sentence, index), "input", index + 1)
 
 
 def _layout(embedder: Embedder, compress: bool) -> OutputLayout:

@@ -16,7 +16,7 @@ from elmo.text.tokenizer import words
 
 SentenceLike = str | Sequence[str]
 
-_LOOK_AHEAD = 32
+_LOOK_AHEAD = 31
 
 
 def as_token_lists(sentences: str | Iterable[SentenceLike], tokenizer: str) -> Iterator[list[str]]:
@@ -32,7 +32,9 @@ def as_token_lists(sentences: str | Iterable[SentenceLike], tokenizer: str) -> I
 
 
 def _convert(sentences: Iterator[SentenceLike], tokenizer: str) -> Iterator[list[str]]:
-    ahead = list(islice(sentences, _LOOK_AHEAD))
+    ahead = list(islice(sentences, 1))
+    if ahead and isinstance(ahead[0], str):
+        ahead += islice(sentences, _LOOK_AHEAD)
     if len(ahead) > 1 and all(isinstance(sentence, str) and len(sentence.split()) == 1 for sentence in ahead):
         warnings.warn(
             f"Strings of one word each ({ahead[0]!r}, {ahead[1]!r}, ...) are taken as sentences of their own. "
@@ -49,10 +51,11 @@ def _convert(sentences: Iterator[SentenceLike], tokenizer: str) -> Iterator[list
                 f"Sentence {index} is {'a string' if is_string else 'a list of tokens'}, but those before it are "
                 f"{'strings' if strings else 'lists of tokens'}. Give all of them as strings, or all as token lists."
             )
-        yield words(sentence, tokenizer) if isinstance(sentence, str) else _check_tokens(sentence, index)
+        yield words(sentence, tokenizer) if isinstance(sentence, str) else check_tokens(sentence, index)
 
 
-def _check_tokens(sentence: Any, index: int) -> list[str]:
+def check_tokens(sentence: Any, index: int) -> list[str]:
+    """A token list as it is; an error that names the sentence for anything else."""
     if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
         raise InputError(
             f"Sentence {index} is {type(sentence).__name__} ({str(sentence)[:40]!r}); "

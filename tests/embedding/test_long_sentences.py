@@ -1,0 +1,38 @@
+import numpy as np
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.carried_state import compute_warm_state
+from elmo.embedding.layers import choose_layers
+from elmo.embedding.long_sentences import contextualize_in_pieces
+from elmo.embedding.word_cache import encode_words
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    lengths=st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    piece=st.integers(1, 50),
+    with_state=st.booleans(),
+    layers=st.sampled_from(["all", "average", 1]),
+)
+def test_vectors_and_state_are_those_of_the_whole(
+    bilm: PretrainedBiLM, lengths: list[int], piece: int, with_state: bool, layers: str | int
+) -> None:
+    sentences = [[f"w{row * 3 + place % 5}" for place in range(length)] for row, length in enumerate(lengths)]
+    where = bilm.indexer.positions(sentences)
+    vectors = encode_words(bilm, where.words)
+    state = compute_warm_state(bilm, [["x"]]).expand(len(lengths)) if with_state else None
+    choice = choose_layers(layers, 3)
+    with torch.no_grad():
+        whole = bilm.contextualize(vectors, where.positions, where.lengths, state=state)
+    result = contextualize_in_pieces(
+        bilm, vectors, positions=where.positions, lengths=where.lengths, state=state, piece=piece,
+        choice=choice, pooling=None, dtype=np.dtype("float32"),
+    )  # fmt: skip
+    expected = choice.select(whole.layers).numpy()
+    for row, length in enumerate(lengths):
+        np.testing.assert_allclose(result.vectors[row], expected[:, row, :length], rtol=0, atol=1e-6)
+    torch.testing.assert_close(result.state.hidden, whole.state.hidden, rtol=0, atol=1e-6)
+    torch.testing.assert_close(result.state.cell, whole.state.cell, rtol=0, atol=1e-6)

@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding import embedder as embedder_module
+from elmo.embedding.embedder import Embedder
+from elmo.embedding.to_file import FileReport, embed_to_file, fingerprint
+from elmo.embedding.writers import vector_writer
+from elmo.errors import ConfigError, InputError
+from elmo.text.inputs import Sentence
+
+SENTENCES = [[f"w{row}", "and", "x" * row] for row in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def small_parts_and_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_writer, "PART_BYTES", 3000)
+    monkeypatch.setattr(embedder_module, "_WINDOW_BYTES", 1)
+
+
+def test_strings_token_lists_and_read_sentences(bilm: PretrainedBiLM, tmp_path: Path) -> None:
+    embedder = Embedder(bilm)
+    expected = embedder.embed(["It works.", "Yes, it does."])
+    for name, given in {
+        "strings": ["It works.", "Yes, it does."],
+        "lists": [["It", "works", "."], ["Yes", ",", "it", "does", "."]],
+        "read": [Sentence(["It", "works", "."], "f", 1), Sentence(["Yes", ",", "it", "does", "."], "f", 2)],
+    }.items():
+        report = embed_to_file(embedder, given, tmp_path / f"{name}.npz")
+        assert (report.num_sentences, report.num_tokens, report.num_cut_words) == (2, 8, 0)
+        with np.load(tmp_path / f"{name}.npz") as file:
+            for index, vectors in enumerate(expected):
+                np.testing.assert_allclose(file[str(index)], vectors, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+def test_a_stopped_run_goes_on(bilm: PretrainedBiLM, tmp_path: Path, state: str) -> None:
+    def embedder() -> Embedder:
+        return Embedder(bilm, state=state, batch_size=4, batch_tokens=64)  # type: ignore[arg-type]
+
+    def stop_at(row: int) -> object:
+        for index, sentence in enumerate(SENTENCES):
+            if index == row:
+                raise RuntimeError("pulled the plug")
+            yield sentence
+
+    embed_to_file(embedder(), SENTENCES, tmp_path / "whole.npz")
+    out = tmp_path / "out.npz"
+    for row in (21, 40):
+        with pytest.raises(RuntimeError, match="plug"):
+            embed_to_file(embedder(), stop_at(row), out, resume=True)  # type: ignore[arg-type]
+        assert not out.exists()
+    report = embed_to_file(embedder(), SENTENCES, out, resume=True)
+    assert 0 < report.num_resumed <= 40 and report.num_sentences == 60 - report.num_resumed
+    with np.load(out) as resumed, np.load(tmp_path / "whole.npz") as whole:
+        assert sorted(resumed.files) == sorted(whole.files)
+        for key in whole.files:
+            np.testing.assert_allclose(resumed[key], whole[key], rtol=0, atol=1e-6)
+    assert embed_to_file(embedder(), SENTENCES, out, resume=True) == FileReport(already_complete=True)
+
+
+def test_another_model_does_not_go_on(bilm: PretrainedBiLM, tmp_path: Path, make_bilm: object) -> None:
+    broken = iter([*SENTENCES[:30], None])
+    with pytest.raises(InputError, match="Sentence 30 is NoneType"):
+        embed_to_file(Embedder(bilm, batch_tokens=64), broken, tmp_path / "out.npz")  # type: ignore[arg-type]
+    other = make_bilm(seed=5)  # type: ignore[operator]
+    assert fingerprint(other) != fingerprint(bilm)
+    with pytest.raises(ConfigError, match="model was"):
+        embed_to_file(Embedder(other), SENTENCES, tmp_path / "out.npz", resume=True)
+
+
+def test_cut_words_are_counted_and_giants_refused(bilm: PretrainedBiLM, tmp_path: Path) -> None:
+    rows = [["é" * 24, "é" * 25, "x" * 48], ["x" * 49, "日" * 17]]
+    assert embed_to_file(Embedder(bilm), rows, tmp_path / "out.npz").num_cut_words == 3
+    giant = [["fine"], ["x" * 1_000_001]]
+    with pytest.raises(InputError, match=r"Sentence 1 \(input, line 2\) has a token of 1,000,001 characters"):
+        embed_to_file(Embedder(bilm), giant, tmp_path / "other.npz")
+
+
+def test_progress_is_reported(bilm: PretrainedBiLM, tmp_path: Path) -> None:
+    seen = []
+    embed_to_file(Embedder(bilm), SENTENCES, tmp_path / "o.npz", progress=lambda r: seen.append(r.num_tokens))
+    assert seen == [3 * (row + 1) for row in range(60)]
