@@ -61,7 +61,9 @@ class LayerChoice:
             return kept
         if self.form == "single":
             return kept[0]
-        return np.ascontiguousarray(np.moveaxis(kept, 0, -2)).reshape(*kept.shape[1:-1], -1)
+        # The width is spelt out: a sentence without tokens has no size to infer it from.
+        joined = kept.shape[0] * kept.shape[-1]
+        return np.ascontiguousarray(np.moveaxis(kept, 0, -2)).reshape(*kept.shape[1:-1], joined)
 
     def shape(self, num_tokens: int | None, dim: int) -> tuple[int, ...]:
         """What `arrange` gives for a sentence, or for its pooled vector (`num_tokens=None`)."""

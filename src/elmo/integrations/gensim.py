@@ -10,12 +10,13 @@ model has a vector for any word. Left out: vectors in context, which no such tab
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.word_cache import encode_words
-from elmo.errors import InputError, MissingExtraError
+from elmo.errors import ConfigError, InputError, MissingExtraError
 
 try:
     from gensim.models import KeyedVectors
@@ -37,6 +38,36 @@ def keyed_vectors(model: PretrainedBiLM | str | Path | None = None, words: Itera
     vectors = KeyedVectors(vector_size=bilm.config.lstm.projection_dim)
     vectors.add_vectors(distinct, encode_words(bilm, distinct).cpu().numpy())
     return vectors
+
+
+def write_word2vec(
+    model: PretrainedBiLM | str | Path | None, path: str | Path, *, words: Path | None = None, overwrite: bool = False
+) -> KeyedVectors:
+    """Write the vectors of a file's words (one a line), or of the model's own, in word2vec's text or .bin format."""
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise ConfigError(f"{target} exists already. Give another name, or --force (overwrite=True) to replace it.")
+    vectors = keyed_vectors(model, None if words is None else _read_words(words))
+    partial = target.with_name(target.name + ".partial")
+    try:
+        vectors.save_word2vec_format(str(partial), binary=target.suffix == ".bin")
+        os.replace(partial, target)
+    except OSError as error:
+        raise ConfigError(f"Cannot write {target}: {error.strerror or error}.") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return vectors
+
+
+def _read_words(path: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Cannot read the words {path}: {error}. Expected UTF-8 text, one word a line.") from error
+    for number, line in enumerate(lines, start=1):
+        if len(line.split()) > 1:
+            raise InputError(f"Line {number} of {path} holds more than one word; expected one word a line.")
+    return [line for line in lines if line]
 
 
 def _own_words(bilm: PretrainedBiLM) -> list[str]:

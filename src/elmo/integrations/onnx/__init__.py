@@ -1,0 +1,1 @@
+"""ELMo without torch: `export` writes a biLM as ONNX, `runner` embeds text with onnxruntime and numpy alone."""

@@ -1,0 +1,82 @@
+"""A model -> one .onnx file that holds everything `runner` needs: graph, weights, spelling, vocabulary, tokeniser.
+
+report = export_onnx("path/to/model", "model.onnx")
+report.largest_difference        # of onnxruntime's vectors from ours, on a few sentences
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.embedding.embedder import Embedder
+from elmo.errors import CheckpointError, ConfigError
+from elmo.integrations.onnx.graph import build
+from elmo.integrations.onnx.runner import METADATA_KEY, OnnxEmbedder
+
+TOLERANCE = 1e-4
+_CHECKED = [
+    ["She", "sat", "on", "the", "river", "bank", "."],
+    ["Supercalifragilisticexpialidocious"],
+    ["Größe", "銀行", "банк", "😀", "x" * 80],
+]
+
+
+@dataclass(frozen=True)
+class OnnxReport:
+    """What an export wrote."""
+
+    path: Path
+    num_bytes: int
+    largest_difference: float
+    """Between onnxruntime's vectors and ours, over all layers of a few sentences."""
+
+
+def export_onnx(model: PretrainedBiLM | str | Path | None, path: str | Path, *, overwrite: bool = False) -> OnnxReport:
+    """Write the file and check it; one that differs from the model by more than 1e-4 is not left behind."""
+    import onnx
+
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise ConfigError(f"{target} exists already. Give another name, or --force (overwrite=True) to replace it.")
+    if not target.parent.is_dir():
+        raise ConfigError(f"Cannot write {target}: the folder {target.parent} does not exist. Make it first.")
+    bilm = model if isinstance(model, PretrainedBiLM) else load(model)
+    proto = build(bilm)
+    entry = proto.metadata_props.add()
+    entry.key, entry.value = METADATA_KEY, json.dumps(_description(bilm))
+    onnx.checker.check_model(proto)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        partial.write_bytes(proto.SerializeToString())
+        difference = _difference(bilm, partial)
+        if not difference <= TOLERANCE:
+            raise CheckpointError(
+                f"onnxruntime's vectors differ from the model's by {difference:.2g}, more than {TOLERANCE:g}; "
+                "nothing was written. Please report this with the output of: elmo info MODEL"
+            )
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return OnnxReport(target, target.stat().st_size, difference)
+
+
+def _description(bilm: PretrainedBiLM) -> dict[str, object]:
+    words = bilm.vocabulary if bilm.config.word_embedding is not None else None
+    vocabulary = None
+    if words is not None:
+        vocabulary = {
+            "words": list(words.words), "begin_sentence": words.begin_sentence, "end_sentence": words.end_sentence,
+            "unknown": words.unknown,
+        }  # fmt: skip
+    return {"version": 1, "bilm": bilm.config.to_dict(), "vocabulary": vocabulary}
+
+
+def _difference(bilm: PretrainedBiLM, path: Path) -> float:
+    ours, theirs = Embedder(bilm).embed(_CHECKED), OnnxEmbedder(path).embed(_CHECKED)
+    return max(float(np.abs(left - right).max()) for left, right in zip(ours, theirs, strict=True))
