@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "tokenize": ("tokenize", "tokenize", "Show the tokens that a text is split into."),
     "info": ("info", "info", "Describe a model and how it runs here."),
     "convert": ("convert", "convert", "Turn one model format into another."),
+    "export": ("export", "app", "Write a model for onnxruntime, or its words for word2vec readers."),
     "pretrain": ("pretrain", "pretrain", "Train a biLM on plain text."),
     "finetune": ("finetune", "finetune", "Adapt a biLM to a domain's text."),
     "perplexity": ("perplexity", "perplexity", "Measure how well a biLM predicts a text."),
