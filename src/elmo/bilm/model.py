@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.kernels import inference
+from elmo.bilm.kernels.packing import Precision
 from elmo.bilm.lstm import LstmStack, StackOutput, StackState, reverse_within_lengths
 from elmo.bilm.token_encoder import TokenEncoder
 from elmo.text.batches import TokenBatch
@@ -80,6 +81,8 @@ class BiLM(nn.Module):
         self.token_encoder = TokenEncoder(config)
         self.forward_lstm = LstmStack(config.lstm)
         self.backward_lstm = LstmStack(config.lstm)
+        self.precision: Precision = "float32"
+        """How the CPU kernels keep the LSTMs' weights without gradients; anything but float32 is an approximation."""
 
     def forward(self, batch: TokenBatch, state: BiLMState | None = None, *, keep_markers: bool = False) -> BiLMOutput:
         vectors = self.token_encoder(batch.words)
@@ -125,6 +128,7 @@ class BiLM(nn.Module):
             reverse=(False, True),
             with_tokens=True,
             trim=trim,
+            precision=self.precision,
         )
         mask = torch.arange(output.layers.shape[2]) < (lengths - 2 * trim)[:, None]
         return BiLMOutput(output.layers, mask, BiLMState(output.hidden, output.cell))

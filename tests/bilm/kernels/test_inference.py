@@ -216,3 +216,43 @@ def test_error_at_full_size() -> None:
     with torch.no_grad():
         fast = model.contextualize(*arguments)
     assert_equal(fast, readable(model, *arguments, state=None, keep_markers=False), 1e-5)
+
+
+@pytest.mark.parametrize("cells, width", [(64, 64), (256, 32), (33, 17), (5, 3)])
+@pytest.mark.parametrize("lengths", [[21], [5] * 130, [30, 2, 2, 17, 3]])
+def test_half_precision_is_exact_in_the_rounded_weights(
+    variant: str, cells: int, width: int, lengths: list[int]
+) -> None:
+    model = make_model(LstmConfig(cell_dim=cells, projection_dim=width), scale=0.7)
+    arguments = random_batch(lengths, 500, width, 1)
+    rounded = copy.deepcopy(model)
+    with torch.no_grad():
+        for name, parameter in rounded.named_parameters():
+            if not name.endswith("bias"):
+                parameter.copy_(parameter.half().float())
+    model.precision = "float16"
+    with torch.no_grad():
+        fast = model.contextualize(*arguments)
+    assert_equal(fast, readable(rounded, *arguments, state=None, keep_markers=False), 1e-5)
+
+
+@pytest.mark.parametrize("lengths", [[21], [5] * 130, [30, 2, 2, 17, 3]])
+def test_eight_bits_stay_close(variant: str, lengths: list[int]) -> None:
+    model = make_model(LstmConfig(cell_dim=256, projection_dim=64), scale=0.7)
+    arguments = random_batch(lengths, 500, 64, 1)
+    with torch.no_grad():
+        exact = model.contextualize(*arguments).layers
+        model.precision = "int8"
+        fast = model.contextualize(*arguments)
+    assert torch.equal(fast.layers[0], exact[0]), "the tokens themselves are not touched"
+    similarity = torch.cosine_similarity(fast.layers[1:], exact[1:], dim=-1)[:, fast.mask]
+    assert similarity.min() > 0.99
+    assert not torch.equal(fast.layers, exact)
+
+
+def test_gradients_ignore_the_precision(variant: str) -> None:
+    model = make_model(LstmConfig(cell_dim=16, projection_dim=8))
+    arguments = random_batch([5, 4], 10, 8, 3)
+    expected = model.contextualize(*arguments).layers
+    model.precision = "int8"
+    assert torch.equal(model.contextualize(*arguments).layers, expected)

@@ -39,6 +39,16 @@ def test_highway_equals_the_readable_one(variant: str, rows: int, dim: int, thre
         assert (ours - theirs).abs().max() <= 1e-5 * max(1.0, theirs.abs().max().item())
 
 
+def test_wide_highway(variant: str) -> None:
+    """Wide enough for sums in several stretches and for working copies of the rows."""
+    torch.manual_seed(0)
+    highway, x, direction = Highway(1100), torch.randn(150, 1100), torch.randn(150, 1100)
+    fast, fast_gradients = gradients(highway, x, direction)
+    exact, exact_gradients = gradients(copy.deepcopy(highway).double(), x.double(), direction.double())
+    for ours, theirs in zip((fast, *fast_gradients), (exact, *exact_gradients), strict=True):
+        assert (ours - theirs).abs().max() <= 1e-5 * max(1.0, theirs.abs().max().item())
+
+
 @PROPERTY
 @given(rows=st.integers(1, 300), inner=st.integers(1, 1100), columns=st.integers(1, 150))
 def test_linear(variant: str, rows: int, inner: int, columns: int) -> None:

@@ -24,6 +24,12 @@ _int = ctypes.c_int64
 _pointer = ctypes.c_void_p
 
 
+class Matrix(ctypes.Structure):
+    """`elmo_matrix` of kernels.h."""
+
+    _fields_ = (("panels", _pointer), ("format", _int), ("scale", _pointer), ("correction", _pointer))
+
+
 class Layer(ctypes.Structure):
     """`elmo_layer` of kernels.h."""
 
@@ -31,9 +37,9 @@ class Layer(ctypes.Structure):
         ("input_dim", _int),
         ("num_cells", _int),
         ("hidden_dim", _int),
-        ("input_weight", _pointer),
-        ("recurrent_weight", _pointer),
-        ("projection_weight", _pointer),
+        ("input_weight", Matrix),
+        ("recurrent_weight", Matrix),
+        ("projection_weight", Matrix),
         ("bias", _pointer),
         ("cell_clip", ctypes.c_float),
         ("projection_clip", ctypes.c_float),
@@ -78,13 +84,16 @@ class Direction(ctypes.Structure):
 class Product(ctypes.Structure):
     """`elmo_product` of kernels.h."""
 
+    keeps_alive: tuple[object, ...]
+    """What the addresses point into."""
+
     _fields_ = (
         ("num_rows", _int),
         ("inner", _int),
         ("num_columns", _int),
         ("left", _pointer),
         ("left_stride", _int),
-        ("right", _pointer),
+        ("right", Matrix),
         ("bias", _pointer),
         ("out", _pointer),
         ("out_stride", _int),
@@ -126,8 +135,8 @@ class Training(ctypes.Structure):
 
     _fields_ = (
         ("layer", Layer),
-        ("cell_weight", _pointer),
-        ("back_weight", _pointer),
+        ("cell_weight", Matrix),
+        ("back_weight", Matrix),
         ("batch", _int),
         ("steps", _int),
         ("lengths", _pointer),
@@ -200,6 +209,21 @@ def _library_path() -> Path | None:
     return next((path for path in candidates if path.exists()), None)
 
 
+def _layout() -> int:
+    """As `elmo_layout` of dispatch.c."""
+    mixed = 0
+    for struct in (Layer, Direction, Product, Highway, Packing, Training, CharCnn, Bank):
+        mixed = mixed * 1009 + ctypes.sizeof(struct)
+    return ctypes.c_int64(mixed).value
+
+
+def _layout_of(library: ctypes.CDLL) -> int:
+    if not hasattr(library, "elmo_layout"):
+        return -1
+    library.elmo_layout.restype = _int
+    return int(library.elmo_layout())
+
+
 @cache
 def _load() -> ctypes.CDLL | str:
     """The library, or why there is none."""
@@ -210,6 +234,8 @@ def _load() -> ctypes.CDLL | str:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         return f"the compiled library does not load ({error})"
+    if _layout_of(library) != _layout():
+        return "the compiled library belongs to other sources; install the package again"
     library.elmo_choose.argtypes = (ctypes.c_char_p,)
     library.elmo_name.restype = ctypes.c_char_p
     library.elmo_vector_length.restype = _int
@@ -220,6 +246,7 @@ def _load() -> ctypes.CDLL | str:
     library.elmo_scratch_take.restype = _pointer
     library.elmo_scratch_give.argtypes = (_pointer,)
     library.elmo_pack.argtypes = (ctypes.POINTER(Packing), _int)
+    library.elmo_convert.argtypes = (_pointer, _int, _int, ctypes.POINTER(Matrix), _int)
     library.elmo_activate.argtypes = (_pointer, _pointer, _int, _int)
     library.elmo_multiply.argtypes = (ctypes.POINTER(Product), _int, _int)
     library.elmo_turn.argtypes = (_pointer, _int, _int, _int, _pointer, _int, _int)
@@ -230,6 +257,8 @@ def _load() -> ctypes.CDLL | str:
     library.elmo_spell.argtypes = (_pointer, _int, _int, _int, _int, _int, _pointer, _pointer, _pointer)
     library.elmo_spell.restype = _int
     library.elmo_convolve.argtypes = (ctypes.POINTER(CharCnn), _int, _int)
+    library.elmo_sample.argtypes = (_pointer, _int)
+    library.elmo_sample.restype = _int
     return library
 
 
@@ -287,11 +316,18 @@ def num_threads() -> int:
     return torch.get_num_threads()
 
 
+def sample(tensor: torch.Tensor) -> int:
+    """A number that depends on a few values of a contiguous float32 tensor."""
+    if tensor.dtype != torch.float32 or not tensor.is_contiguous():
+        return 0
+    return int(library().elmo_sample(tensor.data_ptr(), tensor.numel()))
+
+
 class Block:
     """Memory of the library's own, in huge pages where there are any, freed with the object."""
 
-    def __init__(self, num_floats: int) -> None:
-        num_bytes = max(4 * num_floats, 1)
+    def __init__(self, num_bytes: int) -> None:
+        num_bytes = max(num_bytes, 1)
         self.address: int = library().elmo_map(num_bytes)
         if not self.address:
             raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB of packed weights.")
@@ -301,8 +337,8 @@ class Block:
 class Scratch:
     """Memory for the time of an update, kept by the library for the next one."""
 
-    def __init__(self, num_floats: int) -> None:
-        num_bytes = max(4 * num_floats, 1)
+    def __init__(self, num_bytes: int) -> None:
+        num_bytes = max(num_bytes, 1)
         self.address: int = library().elmo_scratch_take(num_bytes)
         if not self.address:
             raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB; use a smaller batch or fewer steps.")

@@ -5,6 +5,7 @@
 #include <string.h>
 
 static const elmo_variant *chosen;
+int elmo_has_vnni;
 
 /* "portable", "avx2", "avx512", or "" for the best there is; 0 if this processor has it. */
 int elmo_choose(const char *name)
@@ -13,6 +14,7 @@ int elmo_choose(const char *name)
     if (!*name || !strcmp(name, "portable")) found = &elmo_portable;
 #if defined(__x86_64__)
     __builtin_cpu_init();
+    elmo_has_vnni = __builtin_cpu_supports("avx512vnni");
     int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -37,6 +39,30 @@ static void pack_part(void *context, int64_t part)
 void elmo_pack(elmo_packing *packing, int64_t num_threads)
 {
     elmo_parallel(pack_part, packing, PACK_PARTS, num_threads);
+}
+
+typedef struct {
+    const float *packed;
+    int64_t inner, num_panels, format;
+    elmo_matrix *to;
+} convert_job;
+
+static void convert_part(void *context, int64_t part)
+{
+    const convert_job *j = context;
+    int64_t first = part * j->num_panels / PACK_PARTS, last = (part + 1) * j->num_panels / PACK_PARTS;
+    int64_t width = 4 * chosen->vector_length, inner = j->inner;
+    int64_t bytes = j->format == ELMO_BYTES ? (inner + 3) / 4 * 4 * width : inner * width * 2;
+    chosen->convert(j->packed + first * inner * width, inner, last - first, j->format,
+                    (char *)j->to->panels + first * bytes, (float *)j->to->scale + first * width,
+                    (int32_t *)j->to->correction + first * width);
+}
+
+/* `to` names the memory that its format needs. */
+void elmo_convert(const float *packed, int64_t inner, int64_t num_panels, elmo_matrix *to, int64_t num_threads)
+{
+    convert_job job = {packed, inner, num_panels, to->format, to};
+    elmo_parallel(convert_part, &job, PACK_PARTS, num_threads);
 }
 
 void elmo_activate(const float *in, float *out, int64_t length, int64_t activation)
@@ -268,4 +294,27 @@ int elmo_convolve(const elmo_char_cnn *cnn, int64_t backward, int64_t num_thread
     cnn_job job = {cnn, 0};
     elmo_parallel(backward ? convolve_backward_block : convolve_block, &job, cnn->num_blocks, num_threads);
     return job.failed ? -1 : 0;
+}
+
+/* A few of the values, mixed: differs when an optimiser has been over them. */
+int64_t elmo_sample(const float *values, int64_t count)
+{
+    enum { PLACES = 16 };
+    uint64_t mixed = 0;
+    for (int64_t i = 0; i < PLACES && i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, values + i * count / PLACES % count, sizeof bits);
+        mixed = (mixed ^ bits) * 0x9E3779B97F4A7C15u;
+    }
+    return (int64_t)(mixed ^ mixed >> 32);
+}
+
+/* Sizes of the structures that Python mirrors: a library built from other sources must not be called. */
+int64_t elmo_layout(void)
+{
+    const int64_t sizes[] = {sizeof(elmo_layer),    sizeof(elmo_direction), sizeof(elmo_product),  sizeof(elmo_highway),
+                             sizeof(elmo_packing),  sizeof(elmo_training),  sizeof(elmo_char_cnn), sizeof(elmo_bank)};
+    int64_t mixed = 0;
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) mixed = mixed * 1009 + sizes[i];
+    return mixed;
 }

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from elmo.bilm.kernels import binding
-from elmo.bilm.kernels.packing import PackedStack, padded_cells
+from elmo.bilm.kernels.packing import PackedStack, Precision, padded_cells
 from elmo.bilm.lstm import LstmStack, StackOutput, StackState
 
 
@@ -45,14 +45,20 @@ def first_product_width(stack: LstmStack) -> int:
     return 4 * padded_cells(stack.config.cell_dim)
 
 
-def fill_first_products(stacks: Sequence[LstmStack], words: Float[Tensor, "words dim"], *, into: FirstProducts) -> None:
+def fill_first_products(
+    stacks: Sequence[LstmStack],
+    words: Float[Tensor, "words dim"],
+    *,
+    into: FirstProducts,
+    precision: Precision = "float32",
+) -> None:
     """Make the first input products of `words` for every direction."""
     width = into.table.shape[2]
     rows = torch.empty(len(words), len(stacks), width)
     words = words.detach().contiguous()
     products = []
     for index, stack in enumerate(stacks):
-        first = PackedStack(stack).layers[0]
+        first = PackedStack(stack, precision).layers[0]
         products.append(
             binding.Product(
                 num_rows=len(words),
@@ -60,7 +66,7 @@ def fill_first_products(stacks: Sequence[LstmStack], words: Float[Tensor, "words
                 num_columns=width,
                 left=words.data_ptr(),
                 left_stride=words.shape[1],
-                right=first.input_weight.address,
+                right=first.input_weight.struct,
                 bias=first.bias.data_ptr(),
                 out=rows[:, index].data_ptr(),
                 out_stride=rows.stride(0),
@@ -83,6 +89,7 @@ def run_stacks(
     with_tokens: bool = False,
     trim: int = 0,
     first_products: FirstProducts | None = None,
+    precision: Precision = "float32",
 ) -> StacksOutput:
     """Run each stack over the same sentences (read from the end where `reverse`).
 
@@ -99,7 +106,7 @@ def run_stacks(
     directions = []
     keep: list[object] = []  # what the directions point to must outlive the call
     for index, stack in enumerate(stacks):
-        packed = PackedStack(stack)
+        packed = PackedStack(stack, precision)
         keep.append(packed)
         direction = binding.Direction(
             layers=packed.array,

@@ -9,11 +9,23 @@
 
 #include <stdint.h>
 
+/* A packed matrix.  Halves are half-precision numbers in the same places.  Bytes come in fours: [inner / 4][NR][4],
+   column j worth scale[j] each; `correction` takes out what the offset of the left-hand bytes, which are stored
+   unsigned, adds to a column. */
+enum { ELMO_FLOATS = 0, ELMO_HALVES = 1, ELMO_BYTES = 2 };
+
+typedef struct {
+    const void *panels; /* NULL: no matrix */
+    int64_t format;
+    const float *scale;        /* [columns padded to a panel] */
+    const int32_t *correction; /* the same */
+} elmo_matrix;
+
 typedef struct {
     int64_t input_dim, num_cells, hidden_dim;
-    const float *input_weight;      /* packed [input_dim, gate_width] */
-    const float *recurrent_weight;  /* packed [hidden_dim, gate_width] */
-    const float *projection_weight; /* packed [num_cells, hidden_dim]; NULL: the hidden state is the cell's output */
+    elmo_matrix input_weight;      /* [input_dim, gate_width] */
+    elmo_matrix recurrent_weight;  /* [hidden_dim, gate_width] */
+    elmo_matrix projection_weight; /* [num_cells, hidden_dim]; none: the hidden state is the cell's output */
     const float *bias;              /* [gate_width], the forget gate's constant included */
     float cell_clip, projection_clip; /* infinity: none */
     int64_t skip;                   /* add the layer's input to its output */
@@ -48,7 +60,7 @@ typedef struct {
     int64_t num_rows, inner, num_columns;
     const float *left;
     int64_t left_stride;
-    const float *right;
+    elmo_matrix right;
     const float *bias; /* [num_columns] or NULL */
     float *out;
     int64_t out_stride;
@@ -83,8 +95,8 @@ typedef struct {
    "In panels" means [columns / NR][steps * batch][NR], the packed layout of a matrix with steps * batch rows. */
 typedef struct {
     elmo_layer layer;
-    const float *cell_weight; /* projection_weight the other way: packed [hidden_dim, num_cells]; NULL without one */
-    const float *back_weight; /* packed [gate_width, hidden_dim + input_dim]: recurrent and input weights side by side */
+    elmo_matrix cell_weight; /* projection_weight the other way: [hidden_dim, num_cells]; none without one */
+    elmo_matrix back_weight; /* [gate_width, hidden_dim + input_dim]: recurrent and input weights side by side */
     int64_t batch, steps;
     const int64_t *lengths;                          /* [batch] */
     const float *x;                                  /* input rows at x + row * x_row + step * x_step */
@@ -138,6 +150,9 @@ typedef struct {
     const char *name;
     int64_t vector_length;
     void (*pack)(const elmo_packing *packing, int64_t first_panel, int64_t last_panel);
+    /* Floats that `pack` made, in another format; fills scale and correction where the format has them. */
+    void (*convert)(const float *packed, int64_t inner, int64_t num_panels, int64_t format, void *panels, float *scale,
+                    int32_t *correction);
     void (*product)(const elmo_product *product, int64_t part, int64_t num_parts);
     int (*forward)(const elmo_direction *direction);
     int (*train_forward)(const elmo_training *training, int64_t part, int64_t num_parts);
@@ -154,6 +169,7 @@ typedef struct {
 extern const elmo_variant elmo_portable;
 #if defined(__x86_64__)
 extern const elmo_variant elmo_avx2, elmo_avx512;
+extern int elmo_has_vnni; /* products of bytes summed in one instruction */
 #endif
 
 /* pool.c: run task(context, 0..num_tasks-1) on up to `num_threads` threads, the caller's included. */

@@ -22,7 +22,7 @@ def multiply(*products: binding.Product) -> None:
     binding.library().elmo_multiply(array, len(products), binding.num_threads())
 
 
-def _product(
+def product(
     left: Tensor,
     right: PackedMatrix | PackedTransposed,
     *,
@@ -30,18 +30,21 @@ def _product(
     bias: Tensor | None = None,
     accumulate: bool = False,
 ) -> binding.Product:
-    return binding.Product(
+    """out = left right + bias, or out += left right."""
+    described = binding.Product(
         num_rows=len(left),
         inner=left.shape[1],
         num_columns=out.shape[1],
         left=left.data_ptr(),
         left_stride=left.stride(0),
-        right=right.address,
+        right=right.struct,
         bias=None if bias is None else bias.data_ptr(),
         out=out.data_ptr(),
         out_stride=out.stride(0),
         accumulate=int(accumulate),
     )
+    described.keeps_alive = (left, right, bias, out)
+    return described
 
 
 def _turned(matrix: Tensor) -> Tensor:
@@ -71,8 +74,8 @@ class _Highway(torch.autograd.Function):
         sums, y = torch.empty(rows, 2 * dim), torch.empty(rows, dim)
         carry_bias, transform_bias = carry_bias.contiguous(), transform_bias.contiguous()
         multiply(
-            _product(x, packed[0], out=sums[:, :dim], bias=carry_bias),
-            _product(x, packed[1], out=sums[:, dim:], bias=transform_bias),
+            product(x, packed[0], out=sums[:, :dim], bias=carry_bias),
+            product(x, packed[1], out=sums[:, dim:], bias=transform_bias),
         )
         job = binding.Highway(num_rows=rows, dim=dim, x=x.data_ptr(), sums=sums.data_ptr(), y=y.data_ptr())
         binding.library().elmo_highway_layer(job, 0, binding.num_threads())
@@ -97,10 +100,10 @@ class _Highway(torch.autograd.Function):
         )
         binding.library().elmo_highway_layer(job, 1, binding.num_threads())
         for weight, d_half in ((carry_weight, d_sums[:, :dim]), (transform_weight, d_sums[:, dim:])):
-            multiply(_product(d_half, PackedTransposed(weight), out=d_x, accumulate=True))
+            multiply(product(d_half, PackedTransposed(weight), out=d_x, accumulate=True))
         turned, packed_x = _turned(d_sums), PackedTransposed(x)
         d_carry, d_transform = torch.empty_like(carry_weight), torch.empty_like(transform_weight)
-        multiply(_product(turned[:dim], packed_x, out=d_carry), _product(turned[dim:], packed_x, out=d_transform))
+        multiply(product(turned[:dim], packed_x, out=d_carry), product(turned[dim:], packed_x, out=d_transform))
         d_biases = d_sums.sum(dim=0)
         return None, d_x, d_carry, d_biases[:dim], d_transform, d_biases[dim:]
 
@@ -124,5 +127,5 @@ def linear(x: Tensor, layer: nn.Linear) -> Tensor:
     """x W^T + b, without gradients."""
     x, bias = x.contiguous(), layer.bias.detach().contiguous()
     out = torch.empty(len(x), layer.out_features)
-    multiply(_product(x, packed_linear(layer), out=out, bias=bias))
+    multiply(product(x, packed_linear(layer), out=out, bias=bias))
     return out

@@ -39,17 +39,27 @@ typedef struct {
     float **cell, **output;
 } step_rows;
 
-static void lstm_step(const elmo_layer *w, const step_rows *s)
+/* `backwards` goes through the panels from the last to the first.  Weights that do not fit the cache as a whole are
+   then partly still there, from the end of the step before, when steps take turns. */
+static void lstm_step(const elmo_layer *w, const step_rows *s, int backwards)
 {
     int64_t panels = cell_panels(w), tiles = ceil_div(s->num_rows, MR);
     float sums[MR * NR] __attribute__((aligned(64)));
-    left_rows x = {s->x, PLAIN, 0}, hidden = {s->hidden, PLAIN, 0};
+    left_rows x = PLAIN(s->x), hidden = PLAIN(s->hidden);
+    quantized x_bytes = {0}, hidden_bytes = {0};
+    if (s->x && w->input_weight.format == ELMO_BYTES) {
+        x_bytes = quantize_rows(s->num_rows, s->x, w->input_dim);
+        x = x_bytes.rows;
+    }
+    if (s->hidden && w->recurrent_weight.format == ELMO_BYTES) {
+        hidden_bytes = quantize_rows(s->num_rows, s->hidden, w->hidden_dim);
+        hidden = hidden_bytes.rows;
+    }
     memset(sums, 0, sizeof sums);
-    for (int64_t p = 0; p < panels; p++) {
-        const float *wx = w->input_weight + p * w->input_dim * NR;
-        const float *wh = w->recurrent_weight + p * w->hidden_dim * NR;
-        const float *next_x = p + 1 < panels ? wx + w->input_dim * NR : wx;
-        const float *next_h = p + 1 < panels ? wh + w->hidden_dim * NR : wh;
+    for (int64_t i = 0; i < panels; i++) {
+        int64_t p = backwards ? panels - 1 - i : i, next = i + 1 == panels ? p : backwards ? p - 1 : p + 1;
+        const char *next_x = panel_at(&w->input_weight, w->input_dim, next, 0);
+        const char *next_h = panel_at(&w->recurrent_weight, w->hidden_dim, next, 0);
         for (int64_t tile = 0; tile < tiles; tile++) {
             int64_t start = tile * s->num_rows / tiles, stop = (tile + 1) * s->num_rows / tiles;
             for (int64_t r = start; r < stop; r++) {
@@ -59,15 +69,19 @@ static void lstm_step(const elmo_layer *w, const step_rows *s)
                 __builtin_prefetch(s->output[r] + p * VL, 1);
             }
             if (s->x)
-                tile_sum(stop - start, x, start, 0, w->input_dim, wx, tile, tiles, next_x, sums, 1);
+                tile_sum(stop - start, x, start, w->input_dim, 0, w->input_dim, &w->input_weight, p, tile, tiles, next_x,
+                         sums, 1);
             if (s->hidden)
-                tile_sum(stop - start, hidden, start, 0, w->hidden_dim, wh, tile, tiles, next_h, sums, !s->x);
+                tile_sum(stop - start, hidden, start, w->hidden_dim, 0, w->hidden_dim, &w->recurrent_weight, p, tile,
+                         tiles, next_h, sums, !s->x);
             for (int64_t r = start; r < stop; r++)
                 cell_update(sums + (r - start) * NR, s->inputs[r] + p * NR,
                             s->previous ? s->previous[r] + p * VL : 0, w->cell_clip, s->cell[r] + p * VL,
                             s->output[r] + p * VL);
         }
     }
+    elmo_scratch_give(x_bytes.memory);
+    elmo_scratch_give(hidden_bytes.memory);
 }
 
 static void add_and_clip(int64_t width, float *hidden, float clip, const float *x, float *out)
@@ -99,7 +113,7 @@ static void lay_out(const elmo_direction *d, arena *memory, workspace *s)
     int64_t cells = 0, hidden = 0;
     for (int64_t l = 0; l < d->num_layers; l++) {
         const elmo_layer *w = &d->layers[l];
-        int64_t wide = w->projection_weight ? w->hidden_dim : padded_cells(w);
+        int64_t wide = w->projection_weight.panels ? w->hidden_dim : padded_cells(w);
         cells = padded_cells(w) > cells ? padded_cells(w) : cells;
         hidden = wide > hidden ? wide : hidden;
     }
@@ -141,7 +155,7 @@ static void block_inputs(const elmo_layer *w, workspace *s, const float *below, 
         s->x[n - first] = below + n * s->hidden_stride;
         s->gates[n - first] = s->inputs + (n - first) * gate_width(w);
     }
-    multiply(last - first, (left_rows){s->x, PLAIN, 0}, w->input_dim, w->input_weight, gate_width(w), 0, cell_panels(w), w->bias,
+    multiply(last - first, PLAIN(s->x), w->input_dim, &w->input_weight, gate_width(w), 0, cell_panels(w), w->bias,
              ELMO_IDENTITY, 0, (float *const *)s->gates);
 }
 
@@ -158,7 +172,7 @@ static step_rows level_rows(const elmo_direction *d, int64_t l, workspace *s, in
         s->previous[i] = s->cell[(t + 1) & 1] + parent * s->cell_stride;
         s->current[i] = s->cell[t & 1] + i * s->cell_stride;
         s->projected[i] = s->hidden + (first + i) * s->hidden_stride;
-        s->emitted[i] = w->projection_weight ? s->output + i * s->cell_stride : s->projected[i];
+        s->emitted[i] = w->projection_weight.panels ? s->output + i * s->cell_stride : s->projected[i];
     }
     int fresh = t == 0 && !d->hidden_in;
     return (step_rows){rows, 0, fresh ? 0 : s->recurrent, s->gates, fresh ? 0 : s->previous, s->current, s->emitted};
@@ -224,13 +238,12 @@ static void run_layer(const elmo_direction *d, int64_t l, workspace *s, const fl
         }
         step_rows step = level_rows(d, l, s, t);
         step.x = wide ? s->x : 0;
-        lstm_step(w, &step);
-        if (w->projection_weight)
-            multiply(rows, (left_rows){(const float *const *)s->emitted, PLAIN, 0}, w->num_cells,
-                     w->projection_weight, w->hidden_dim, 0, ceil_div(w->hidden_dim, NR), 0, ELMO_IDENTITY, 0,
+        lstm_step(w, &step, t & 1);
+        if (w->projection_weight.panels)
+            multiply(rows, PLAIN(s->emitted), w->num_cells, &w->projection_weight, w->hidden_dim, 0, ceil_div(w->hidden_dim, NR), 0, ELMO_IDENTITY, 0,
                      s->projected);
         for (int64_t i = 0; i < rows; i++)
-            add_and_clip(w->hidden_dim, s->projected[i], w->projection_weight ? w->projection_clip : INFINITY,
+            add_and_clip(w->hidden_dim, s->projected[i], w->projection_weight.panels ? w->projection_clip : INFINITY,
                          w->skip ? below + (first + i) * s->hidden_stride : 0,
                          above + (first + i) * s->hidden_stride);
         final_states(d, l, s, t);

@@ -77,12 +77,12 @@ static void step_forward(const elmo_training *t, const active_rows *a, int64_t s
     const elmo_layer *w = &t->layer;
     int64_t panels = cell_panels(w), tiles = ceil_div(a->num_rows, MR), kept = num_kept(t);
     int64_t cells = padded_cells(w);
-    left_rows x = {a->x, PLAIN, 0}, hidden = {a->hidden, PLAIN, 0};
+    left_rows x = PLAIN(a->x), hidden = PLAIN(a->hidden);
     float sums[MR * NR] __attribute__((aligned(64)));
     for (int64_t p = 0; p < panels; p++) {
-        const float *wx = w->input_weight + p * w->input_dim * NR, *wh = w->recurrent_weight + p * w->hidden_dim * NR;
-        const float *next_x = p + 1 < panels ? wx + w->input_dim * NR : wx;
-        const float *next_h = p + 1 < panels ? wh + w->hidden_dim * NR : wh;
+        int64_t next = p + 1 < panels ? p + 1 : p;
+        const char *next_x = panel_at(&w->input_weight, w->input_dim, next, 0);
+        const char *next_h = panel_at(&w->recurrent_weight, w->hidden_dim, next, 0);
         for (int64_t tile = 0; tile < tiles; tile++) {
             int64_t start = tile * a->num_rows / tiles, stop = (tile + 1) * a->num_rows / tiles;
             for (int64_t r = start; r < stop; r++) {
@@ -91,8 +91,10 @@ static void step_forward(const elmo_training *t, const active_rows *a, int64_t s
                 __builtin_prefetch(t->cells + n * cells + p * VL, 1);
                 __builtin_prefetch(previous.rows + a->row[r] * previous.stride + p * VL);
             }
-            tile_sum(stop - start, x, start, 0, w->input_dim, wx, tile, tiles, next_x, sums, 1);
-            tile_sum(stop - start, hidden, start, 0, w->hidden_dim, wh, tile, tiles, next_h, sums, 0);
+            tile_sum(stop - start, x, start, w->input_dim, 0, w->input_dim, &w->input_weight, p, tile, tiles, next_x, sums,
+                     1);
+            tile_sum(stop - start, hidden, start, w->hidden_dim, 0, w->hidden_dim, &w->recurrent_weight, p, tile, tiles,
+                     next_h, sums, 0);
             for (int64_t r = start; r < stop; r++) {
                 int64_t b = a->row[r], n = step * t->batch + b;
                 cell_forward(sums + (r - start) * NR, w->bias + p * NR, previous.rows + b * previous.stride + p * VL,
@@ -107,14 +109,13 @@ static void emit_hidden(const elmo_training *t, const active_rows *a, int64_t st
 {
     const elmo_layer *w = &t->layer;
     int64_t width = w->hidden_dim;
-    if (w->projection_weight)
-        multiply(a->num_rows, (left_rows){(const float *const *)a->output, PLAIN, 0}, w->num_cells,
-                 w->projection_weight, width, 0, ceil_div(width, NR), 0, ELMO_IDENTITY, 0, a->projected);
+    if (w->projection_weight.panels)
+        multiply(a->num_rows, PLAIN(a->output), w->num_cells, &w->projection_weight, width, 0, ceil_div(width, NR), 0, ELMO_IDENTITY, 0, a->projected);
     for (int64_t r = 0; r < a->num_rows; r++) {
         float *out = t->out + (a->row[r] * t->steps + step) * width;
-        const float *from = w->projection_weight ? a->projected[r] : a->output[r];
+        const float *from = w->projection_weight.panels ? a->projected[r] : a->output[r];
         memcpy(out, from, width * sizeof(float));
-        if (w->projection_weight) add_and_clip(width, out, w->projection_clip, 0, 0);
+        if (w->projection_weight.panels) add_and_clip(width, out, w->projection_clip, 0, 0);
     }
 }
 
@@ -212,17 +213,17 @@ static void step_backward(const elmo_training *t, const active_rows *a, int64_t 
 {
     const elmo_layer *w = &t->layer;
     int64_t panels = ceil_div(w->num_cells, NR), tiles = ceil_div(a->num_rows, MR);
-    left_rows left = {a->left, PLAIN, 0};
+    left_rows left = PLAIN(a->left);
     float sums[MR * NR] __attribute__((aligned(64)));
     for (int64_t p = 0; p < panels; p++) {
         if (w->num_cells - p * NR < NR) memset(sums, 0, sizeof sums);
-        const float *panel = t->cell_weight ? t->cell_weight + p * w->hidden_dim * NR : 0;
-        const float *next = p + 1 < panels ? panel + w->hidden_dim * NR : panel;
+        const char *next = panel_at(&t->cell_weight, w->hidden_dim, p + 1 < panels ? p + 1 : p, 0);
         for (int64_t tile = 0; tile < tiles; tile++) {
             int64_t start = tile * a->num_rows / tiles, stop = (tile + 1) * a->num_rows / tiles;
             fetch_tile(t, a, step, previous, p, start, stop);
-            if (panel)
-                tile_sum(stop - start, left, start, 0, w->hidden_dim, panel, tile, tiles, next, sums, 1);
+            if (t->cell_weight.panels)
+                tile_sum(stop - start, left, start, w->hidden_dim, 0, w->hidden_dim, &t->cell_weight, p, tile, tiles,
+                         next, sums, 1);
             else /* nothing is projected: h is m */
                 for (int64_t r = start; r < stop; r++)
                     memcpy(sums + (r - start) * NR, a->left[r] + p * NR,
@@ -239,7 +240,7 @@ static void hidden_backward(const elmo_training *t, int64_t b, int64_t step, con
     int64_t width = w->hidden_dim, n = step * t->batch + b;
     const float *d_out = t->d_out + (b * t->steps + step) * width, *raw = t->raw + n * width;
     float *to = t->d_projected + n * width;
-    float clip = w->projection_weight ? w->projection_clip : INFINITY;
+    float clip = w->projection_weight.panels ? w->projection_clip : INFINITY;
     for (int64_t j = 0; j < width; j++) {
         float d = d_out[j] + d_hidden[j];
         to[j] = clip == INFINITY || (raw[j] <= clip && raw[j] >= -clip) ? d : 0.0f;
@@ -287,7 +288,7 @@ static void backward_rows(const elmo_training *t, int64_t first, int64_t last, a
             a.projected[r] = back + r * spacing;
         }
         step_backward(t, &a, step, cells_before(t, step, initial), d_cells - first * cells);
-        multiply(a.num_rows, (left_rows){a.x, NR, kept * NR}, gate_width(w), t->back_weight, wide, 0,
+        multiply(a.num_rows, (left_rows){a.x, NR, kept * NR, 0}, gate_width(w), &t->back_weight, wide, 0,
                  ceil_div(wide, NR), 0, ELMO_IDENTITY, 0, a.projected);
         for (int64_t r = 0; r < a.num_rows; r++) {
             int64_t b = a.row[r];
@@ -353,7 +354,7 @@ static void train_turn(const elmo_training *t, int64_t part, int64_t parts)
             }
             turn_rows(x, count, w->input_dim, t->turned + n, stride);
             turn_rows(hidden, count, width, hidden_to + n, stride);
-            if (w->projection_weight) turn_rows(d, count, width, d_to + n, stride);
+            if (w->projection_weight.panels) turn_rows(d, count, width, d_to + n, stride);
         }
     }
 }
@@ -376,6 +377,7 @@ static int train_weights(const elmo_training *t, int64_t part, int64_t parts)
 {
     const elmo_layer *w = &t->layer;
     int64_t width = w->hidden_dim, rows = w->input_dim + width + 1, stride = turned_stride(t), kept = num_kept(t);
+    elmo_matrix d_gates = {t->d_gates, ELMO_FLOATS, 0, 0}, outputs = {t->outputs, ELMO_FLOATS, 0, 0};
     arena memory = {0, 0};
     for (int pass = 0; pass < 2; pass++) {
         memory.used = 0;
@@ -391,13 +393,13 @@ static int train_weights(const elmo_training *t, int64_t part, int64_t parts)
         int64_t panels = cell_panels(w), cell_blocks = ceil_div(w->num_cells, NR);
         for (int64_t p = part * panels / parts; p < (part + 1) * panels / parts; p++) {
             for (int64_t j = 0; j < rows; j++) out[j] = sums + (j - p) * NR;
-            multiply(rows, (left_rows){left, PLAIN, 0}, kept, t->d_gates, gate_width(w), p, p + 1, 0, ELMO_IDENTITY, 0,
+            multiply(rows, PLAIN(left), kept, &d_gates, gate_width(w), p, p + 1, 0, ELMO_IDENTITY, 0,
                      out);
             place_gradients(t, p, sums);
         }
-        if (!w->projection_weight) continue;
+        if (!w->projection_weight.panels) continue;
         for (int64_t j = 0; j < width; j++) out[j] = t->d_projection_weight + j * w->num_cells;
-        multiply(width, (left_rows){left + rows, PLAIN, 0}, kept, t->outputs, w->num_cells, part * cell_blocks / parts,
+        multiply(width, PLAIN(left + rows), kept, &outputs, w->num_cells, part * cell_blocks / parts,
                  (part + 1) * cell_blocks / parts, 0, ELMO_IDENTITY, 0, out);
     }
     elmo_scratch_give(memory.base);

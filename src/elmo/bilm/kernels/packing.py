@@ -1,7 +1,8 @@
 """Weights in the order in which the kernels read them, made once and kept until the weights change.
 
-A packed matrix is a second copy: a full-size biLM's LSTMs take 370 MB once more. Left out: lower precision
-(`quantized`).
+A packed matrix is a second copy: a full-size biLM's LSTMs take 370 MB once more. A weight may be
+kept in half precision or in eight bits instead; the arithmetic is then float32, or whole numbers with a scale per row
+and column.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,9 @@ from torch import Tensor, nn
 from elmo.bilm.config import LstmConfig
 from elmo.bilm.kernels import binding
 from elmo.bilm.lstm import LstmLayer, LstmStack
+
+Precision = Literal["float32", "float16", "int8"]
+"""How the LSTMs' weights are kept for inference."""
 
 
 def padded_cells(num_cells: int) -> int:
@@ -51,21 +55,33 @@ def _plain_order(num_columns: int, panel: int) -> Tensor:
 class PackedMatrix:
     """The right-hand side of a product: W^T, as in x W^T, its columns in panels of four vectors."""
 
-    def __init__(self, weight: Tensor, *, columns: Tensor | None = None) -> None:
+    def __init__(self, weight: Tensor, *, columns: Tensor | None = None, precision: Precision = "float32") -> None:
         """`columns` names the row of `weight` that each column takes, -1 for zeros."""
         num_columns, self.inner = weight.shape
         self.columns = _plain_order(num_columns, 4 * binding.vector_length()) if columns is None else columns
-        self.block = binding.Block(self.inner * len(self.columns))
+        self.precision = precision
+        inner = -(-self.inner // 4) * 4
+        self.block = binding.Block({"float32": 4, "float16": 2, "int8": 1}[precision] * inner * len(self.columns))
+        self.scale = torch.empty(len(self.columns) if precision == "int8" else 0)
+        self.correction = torch.empty(len(self.scale), dtype=torch.int32)
+        self.struct = binding.Matrix(
+            panels=self.block.address,
+            format=("float32", "float16", "int8").index(precision),
+            scale=self.scale.data_ptr(),
+            correction=self.correction.data_ptr(),
+        )
         self.pack(weight)
 
     def pack(self, weight: Tensor) -> None:
         """Take other values of the same shape."""
         weight = weight.detach().to(torch.float32).contiguous()
-        _pack(self.columns, self.inner, self.block.address, matrix=weight.data_ptr(), stride=self.inner)
-
-    @property
-    def address(self) -> int:
-        return self.block.address
+        if self.precision == "float32":
+            _pack(self.columns, self.inner, self.block.address, matrix=weight.data_ptr(), stride=self.inner)
+            return
+        scratch = binding.Scratch(4 * self.inner * len(self.columns))
+        _pack(self.columns, self.inner, scratch.address, matrix=weight.data_ptr(), stride=self.inner)
+        panels = len(self.columns) // (4 * binding.vector_length())
+        binding.library().elmo_convert(scratch.address, self.inner, panels, self.struct, binding.num_threads())
 
 
 class PackedTransposed:
@@ -79,7 +95,8 @@ class PackedTransposed:
         other = weight[:, :0] if beside is None else beside.detach().to(torch.float32).contiguous()
         inner = len(weight) if inner_order is None else len(inner_order)
         columns = _plain_order(weight.shape[1] + other.shape[1], 4 * binding.vector_length())
-        self.scratch = binding.Scratch(inner * len(columns))
+        self.scratch = binding.Scratch(4 * inner * len(columns))
+        self.struct = binding.Matrix(panels=self.scratch.address)
         _pack(
             columns,
             inner,
@@ -92,10 +109,6 @@ class PackedTransposed:
             transposed=1,
             inner_order=None if inner_order is None else inner_order.data_ptr(),
         )
-
-    @property
-    def address(self) -> int:
-        return self.scratch.address
 
 
 def _pack(columns: Tensor, inner: int, address: int, **source: int | None) -> None:
@@ -112,21 +125,21 @@ def _pack(columns: Tensor, inner: int, address: int, **source: int | None) -> No
 class PackedLayer:
     """One LSTM layer of one direction."""
 
-    def __init__(self, layer: LstmLayer, config: LstmConfig) -> None:
+    def __init__(self, layer: LstmLayer, config: LstmConfig, precision: Precision) -> None:
         self.config = config
         self.order = gate_order(config.cell_dim)
-        self.input_weight = PackedMatrix(layer.input_weight, columns=self.order)
-        self.recurrent_weight = PackedMatrix(layer.recurrent_weight, columns=self.order)
+        self.input_weight = PackedMatrix(layer.input_weight, columns=self.order, precision=precision)
+        self.recurrent_weight = PackedMatrix(layer.recurrent_weight, columns=self.order, precision=precision)
         projection = layer.projection_weight
-        self.projection_weight = None if projection is None else PackedMatrix(projection)
+        self.projection_weight = None if projection is None else PackedMatrix(projection, precision=precision)
         self.bias = self._biases(layer)
         self.struct = binding.Layer(
             input_dim=config.projection_dim,
             num_cells=config.cell_dim,
             hidden_dim=config.projection_dim,
-            input_weight=self.input_weight.address,
-            recurrent_weight=self.recurrent_weight.address,
-            projection_weight=None if self.projection_weight is None else self.projection_weight.address,
+            input_weight=self.input_weight.struct,
+            recurrent_weight=self.recurrent_weight.struct,
+            projection_weight=binding.Matrix() if self.projection_weight is None else self.projection_weight.struct,
             bias=self.bias.data_ptr(),
             cell_clip=math.inf if config.cell_clip is None else config.cell_clip,
             projection_clip=math.inf if config.projection_clip is None else config.projection_clip,
@@ -149,10 +162,10 @@ class PackedLayer:
 class PackedStack:
     """All layers of one direction."""
 
-    def __init__(self, stack: LstmStack) -> None:
+    def __init__(self, stack: LstmStack, precision: Precision = "float32") -> None:
         config = stack.config
         layers = cast(Iterable[LstmLayer], stack.layers)
-        self.layers = [packed_layer(layer, config) for layer in layers]
+        self.layers = [packed_layer(layer, config, precision) for layer in layers]
         structs = (binding.Layer * len(self.layers))(*(layer.struct for layer in self.layers))
         for struct in structs[1:]:
             struct.skip = int(config.skip_connections)
@@ -176,30 +189,39 @@ class _Kept:
     packed: Any
 
 
-_kept: weakref.WeakKeyDictionary[nn.Module, _Kept] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[nn.Module, dict[Precision, _Kept]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def keep_packed(module: nn.Module, make: Callable[[], P]) -> P:
-    """The module's packed form, made at the first call and brought up to date after every change of its weights.
-
-    A change is a parameter replaced or changed in place, though not behind autograd's back, by `.data`.
-    """
+def keep_packed(module: nn.Module, make: Callable[[], P], precision: Precision = "float32") -> P:
+    """The module's packed form, made at the first call and brought up to date after every change of its weights."""
     variant = binding.kernel_info().name
-    versions = tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in module.parameters())
+    versions = _versions(module)
     with _lock:
-        kept = _kept.get(module)
+        forms = _kept.setdefault(module, {})
+        kept = forms.get(precision)
         if kept is None or kept.variant != variant:
-            kept = _kept[module] = _Kept(variant, versions, make())
+            kept = forms[precision] = _Kept(variant, versions, make())
         elif kept.versions != versions:
             kept.packed.pack(module)
             kept.versions = versions
         return cast(P, kept.packed)
 
 
-def packed_layer(layer: LstmLayer, config: LstmConfig) -> PackedLayer:
+def _versions(module: nn.Module) -> tuple[object, ...]:
+    """Changes whenever a parameter is replaced or changed in place.
+
+    Autograd counts most changes. It does not see those made through `.data` or by torch's fused optimisers, so a few
+    values of each parameter are looked at, too.
+    """
+    parameters = list(module.parameters())
+    counted = tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in parameters)
+    return (*counted, *(binding.sample(p) for p in parameters))
+
+
+def packed_layer(layer: LstmLayer, config: LstmConfig, precision: Precision = "float32") -> PackedLayer:
     """An LSTM layer's packed form."""
-    return keep_packed(layer, lambda: PackedLayer(layer, config))
+    return keep_packed(layer, lambda: PackedLayer(layer, config, precision), precision)
 
 
 class PackedLinear:

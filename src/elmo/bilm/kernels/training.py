@@ -49,7 +49,7 @@ class _LayerFunction(torch.autograd.Function):
         hidden_out, cell_out = torch.empty_like(hidden), torch.empty_like(cell)
         cells = padded_cells(num_cells)
         kept = batch * steps
-        scratch = binding.Scratch(kept * (5 * cells + width))
+        scratch = binding.Scratch(4 * kept * (5 * cells + width))
         job = binding.Training(
             layer=packed.struct,
             batch=batch,
@@ -90,15 +90,15 @@ class _LayerFunction(torch.autograd.Function):
         outputs_size = -(-cell.shape[1] // panel) * panel
         turned_size = (input_dim + 2 * width + 1) * (-(-kept // 16) * 16 + 16)
         sizes = (kept * 4 * cells, kept * outputs_size, turned_size, kept * width)
-        scratch = binding.Scratch(sum(sizes))
+        scratch = binding.Scratch(4 * sum(sizes))
         starts = [scratch.address + 4 * sum(sizes[:index]) for index in range(4)]
         job = binding.Training.from_buffer_copy(ctx.job)
         # Saved tensors may have moved: hooks can keep them elsewhere in the meantime.
         job.x, job.x_row, job.x_step = inputs.data_ptr(), inputs.stride(0), inputs.stride(1)
         job.hidden_in, job.cell_in, job.out = hidden.data_ptr(), cell.data_ptr(), out.data_ptr()
         job.d_gates, job.outputs, job.turned, job.d_projected = starts
-        job.cell_weight = None if weights.cell is None else weights.cell.address
-        job.back_weight = weights.back.address
+        job.cell_weight = binding.Matrix() if weights.cell is None else weights.cell.struct
+        job.back_weight = weights.back.struct
         job.d_out, job.d_hidden_out, job.d_cell_out = (tensor.data_ptr() for tensor in incoming)
         job.d_x, job.d_hidden_in, job.d_cell_in = d_inputs.data_ptr(), d_hidden.data_ptr(), d_cell.data_ptr()
         job.d_input_weight, job.d_recurrent_weight = (tensor.data_ptr() for tensor in d_weights)

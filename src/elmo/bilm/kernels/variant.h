@@ -1,7 +1,10 @@
 /* Everything that is compiled once per instruction set; VARIANT_NAME is the table it ends in. */
 #include "kernels.h"
 #include "vector.h"
+#include "tiles.h"
+#include "bytes.h"
 #include "gemm.h"
+#include "packing.h"
 #include "prefix_tree.h"
 #include "lstm_forward.h"
 #include "lstm_training.h"
@@ -19,6 +22,6 @@ static void activate(const float *in, float *out, int64_t length, int64_t activa
     }
 }
 
-const elmo_variant VARIANT_NAME = {VARIANT_LABEL, VL, pack, product, forward, train_forward, train_backward,
+const elmo_variant VARIANT_NAME = {VARIANT_LABEL, VL, pack, convert, product, forward, train_forward, train_backward,
                                    train_turn, train_weights, highway_forward, highway_backward, convolve,
                                    convolve_backward, activate};

@@ -36,6 +36,36 @@ INLINE vf load(const float *p) { return *(const vf_loose *)p; }
 INLINE void store(float *p, vf v) { *(vf_loose *)p = v; }
 INLINE vf splat(float x) { return x - (vf){0}; }
 
+/* Half-precision numbers: sign, 5 bits of exponent, 10 of fraction; infinities do not occur among weights. */
+#if defined(VARIANT_AVX512)
+INLINE vf load_halves(const uint16_t *p) { return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+#elif defined(VARIANT_AVX2)
+INLINE vf load_halves(const uint16_t *p) { return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+#else
+INLINE vf load_halves(const uint16_t *p)
+{
+    vi bits;
+    for (int j = 0; j < VL; j++) bits[j] = p[j];
+    vi magnitude = bits & 0x7fff, small = magnitude < 0x400;
+    vi exact = (vi)(__builtin_convertvector(magnitude, vf) * 0x1p-24f); /* no exponent: multiples of 2^-24 */
+    vi moved = (magnitude << 13) + 0x38000000;
+    return (vf)((small & exact) | (~small & moved) | (bits & 0x8000) << 16);
+}
+#endif
+
+/* The nearest half, ties to even; what is too large becomes the largest half. */
+INLINE uint16_t half_of(float x)
+{
+    float magnitude = fabsf(x) > 65504.0f ? 65504.0f : fabsf(x);
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    uint16_t sign = bits >> 16 & 0x8000;
+    if (magnitude < 0x1p-14f) return sign | (uint16_t)lrintf(magnitude * 0x1p24f);
+    memcpy(&bits, &magnitude, 4);
+    bits += 0xfff + (bits >> 13 & 1);
+    return sign | (uint16_t)((bits - 0x38000000) >> 13);
+}
+
 /* In both, a NaN in `x` comes through, as in torch.clamp. */
 #if defined(VARIANT_AVX512)
 INLINE vf at_most(vf bound, vf x) { return (vf)_mm512_min_ps((__m512)bound, (__m512)x); }

@@ -1,0 +1,62 @@
+/* Matrices into panels, and panels of floats into other formats. */
+
+static void pack_transposed(const elmo_packing *m, const int64_t *columns, float *packed)
+{
+    for (int64_t k = 0; k < m->inner; k++, packed += NR) {
+        int64_t row = m->inner_order ? m->inner_order[k] : k;
+        const float *from = m->matrix + row * m->stride, *second = m->second + row * m->second_stride - m->split;
+        if (row < 0) memset(packed, 0, NR * sizeof(float));
+        else if (columns[NR - 1] == columns[0] + NR - 1 && columns[NR - 1] < m->split)
+            memcpy(packed, from + columns[0], NR * sizeof(float));
+        else
+            for (int j = 0; j < NR; j++)
+                packed[j] = columns[j] < 0 ? 0.0f : columns[j] < m->split ? from[columns[j]] : second[columns[j]];
+    }
+}
+
+static void pack(const elmo_packing *m, int64_t first_panel, int64_t last_panel)
+{
+    for (int64_t p = first_panel; p < last_panel; p++) {
+        const int64_t *columns = m->columns + p * NR;
+        float *packed = m->packed + p * m->inner * NR;
+        if (m->transposed) {
+            pack_transposed(m, columns, packed);
+            continue;
+        }
+        for (int64_t k0 = 0; k0 < m->inner; k0 += LINE) { /* short stretches: the panel's lines stay in cache */
+            int64_t k1 = min64(k0 + LINE, m->inner);
+            for (int j = 0; j < NR; j++) {
+                const float *row = m->matrix + columns[j] * m->stride;
+                if (columns[j] < 0)
+                    for (int64_t k = k0; k < k1; k++) packed[k * NR + j] = 0.0f;
+                else
+                    for (int64_t k = k0; k < k1; k++) packed[k * NR + j] = row[k];
+            }
+        }
+    }
+}
+
+static void convert(const float *packed, int64_t inner, int64_t num_panels, int64_t format, void *panels, float *scale,
+                    int32_t *correction)
+{
+    if (format == ELMO_HALVES)
+        for (int64_t i = 0; i < num_panels * inner * NR; i++) ((uint16_t *)panels)[i] = half_of(packed[i]);
+    if (format != ELMO_BYTES) return;
+    int64_t words = ceil_div(inner, 4);
+    memset(panels, 0, num_panels * words * NR * 4);
+    for (int64_t p = 0; p < num_panels; p++, packed += inner * NR) {
+        for (int j = 0; j < NR; j++) {
+            int8_t *column = (int8_t *)panels + p * words * NR * 4 + j * 4;
+            float most = 0.0f;
+            int32_t total = 0;
+            for (int64_t k = 0; k < inner; k++) most = fabsf(packed[k * NR + j]) > most ? fabsf(packed[k * NR + j]) : most;
+            for (int64_t k = 0; k < inner; k++) {
+                int32_t whole = most > 0.0f ? (int32_t)lrintf(packed[k * NR + j] * (127.0f / most)) : 0;
+                column[k / 4 * NR * 4 + k % 4] = (int8_t)whole;
+                total += whole;
+            }
+            scale[p * NR + j] = most / 127.0f;
+            correction[p * NR + j] = total * (BYTE_RANGE + 1);
+        }
+    }
+}

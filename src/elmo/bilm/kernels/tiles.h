@@ -1,0 +1,115 @@
+/* Tiles of a product with a matrix packed once.
+
+   Packed, a matrix B [K, N] is a row of panels; panel p holds columns p NR .. p NR + NR - 1 as [K][NR], zero past N.
+   A tile is up to MR rows of A times one panel, summed in registers over a stretch of K, then added to a small
+   buffer: the sum is thus cut into chains of at most CHAIN terms, which keeps its rounding error that of a short
+   sum.  Rows of A are given by pointers, so that gathered, strided and reversed rows cost nothing. */
+
+#define CHAIN 256
+#define LINE 64
+
+INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/* Rows a power of two apart would fall into the same few sets of the cache: one line more. */
+INLINE int64_t spaced(int64_t width) { return ceil_div(width, 16) * 16 + 16; }
+
+/* Rows of a left-hand matrix: the k-th term of a row stands at (k / block) * jump + k % block.  Only products with
+   gradients of gates, which lie in panels, need blocks; for a plain row the block never ends.  For a right-hand side
+   of bytes the rows are bytes, too (see quantize_rows), each worth scale[row]. */
+typedef struct {
+    const float *const *rows;
+    int64_t block, jump;
+    const float *scale;
+} left_rows;
+
+#define PLAIN(pointers) ((left_rows){(const float *const *)(pointers), INT64_MAX, 0, 0})
+
+INLINE vf load_format(const char *b, int j, const int64_t format)
+{
+    return format == ELMO_HALVES ? load_halves((const uint16_t *)b + j * VL) : load((const float *)b + j * VL);
+}
+
+INLINE void tile_terms(const int rows, const int64_t format, const float *const *a, int64_t block, int64_t jump,
+                       int64_t from, int64_t terms, const char *b, const char *ahead, int64_t ahead_step, float *sums,
+                       int first)
+{
+    vf acc[MR][4];
+    const float *row[MR];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+        row[r] = a[r] + (from / block) * jump + from % block;
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) acc[r][j] = (vf){0};
+    }
+    while (terms > 0) {
+        int64_t length = min64(block, terms);
+        for (int64_t k = 0; k < length; k++) {
+            vf b0 = load_format(b, 0, format), b1 = load_format(b, 1, format);
+            vf b2 = load_format(b, 2, format), b3 = load_format(b, 3, format);
+            __builtin_prefetch(ahead);
+            ahead += ahead_step;
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; r++) {
+                vf x = splat(row[r][k]);
+                acc[r][0] += x * b0;
+                acc[r][1] += x * b1;
+                acc[r][2] += x * b2;
+                acc[r][3] += x * b3;
+            }
+            b += NR * (format == ELMO_HALVES ? 2 : 4);
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) row[r] += jump;
+        terms -= length;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            float *sum = sums + r * NR + j * VL;
+            store(sum, first ? acc[r][j] : load(sum) + acc[r][j]);
+        }
+}
+
+/* TILE for as many rows as there are; MR decides which tiles exist. */
+#if MR == 6
+#define FOR_ROWS(rows)                                                                                                 \
+    switch (rows) {                                                                                                    \
+    case 1: TILE(1); break;                                                                                            \
+    case 2: TILE(2); break;                                                                                            \
+    case 3: TILE(3); break;                                                                                            \
+    case 4: TILE(4); break;                                                                                            \
+    case 5: TILE(5); break;                                                                                            \
+    case 6: TILE(6); break;                                                                                            \
+    }
+#elif MR == 3
+#define FOR_ROWS(rows)                                                                                                 \
+    switch (rows) {                                                                                                    \
+    case 1: TILE(1); break;                                                                                            \
+    case 2: TILE(2); break;                                                                                            \
+    case 3: TILE(3); break;                                                                                            \
+    }
+#else
+#define FOR_ROWS(rows)                                                                                                 \
+    switch (rows) {                                                                                                    \
+    case 1: TILE(1); break;                                                                                            \
+    case 2: TILE(2); break;                                                                                            \
+    }
+#endif
+
+/* One chain: sums (+)= `terms` terms from term `from` on, which must begin a block. */
+static void chain_of_floats(int64_t rows, const float *const *a, int64_t block, int64_t jump, int64_t from,
+                            int64_t terms, const char *b, const char *ahead, int64_t ahead_step, float *sums, int first)
+{
+#define TILE(n) tile_terms(n, ELMO_FLOATS, a, block, jump, from, terms, b, ahead, ahead_step, sums, first)
+    FOR_ROWS(rows)
+#undef TILE
+}
+
+static void chain_of_halves(int64_t rows, const float *const *a, int64_t block, int64_t jump, int64_t from,
+                            int64_t terms, const char *b, const char *ahead, int64_t ahead_step, float *sums, int first)
+{
+#define TILE(n) tile_terms(n, ELMO_HALVES, a, block, jump, from, terms, b, ahead, ahead_step, sums, first)
+    FOR_ROWS(rows)
+#undef TILE
+}

@@ -1,0 +1,42 @@
+"""Packed matrices in every precision: their products are right to the last bit that the format has."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from elmo.bilm.kernels import binding
+from elmo.bilm.kernels.linear import multiply, product
+from elmo.bilm.kernels.packing import PackedMatrix
+
+
+def test_halves_of_every_size(variant: str) -> None:
+    """Tiny and huge weights round as torch rounds them."""
+    values = torch.cat([torch.logspace(-9, 4.8, 500), -torch.logspace(-9, 4.8, 500), torch.zeros(1)])
+    packed = PackedMatrix(values[:, None], precision="float16")
+    one, out = torch.ones(1, 1), torch.empty(1, len(values))
+    multiply(product(one, packed, out=out))
+    assert torch.equal(out[0], values.half().float())
+
+
+@pytest.mark.parametrize("rows, inner, columns", [(1, 4, 5), (3, 7, 70), (40, 130, 64), (7, 1000, 33)])
+def test_products_of_bytes_are_exact(variant: str, rows: int, inner: int, columns: int) -> None:
+    """Whole numbers that fill the range lose nothing, on both sides."""
+    torch.manual_seed(0)
+    left = torch.randint(-63, 64, (rows, inner)).float()
+    weight = torch.randint(-127, 128, (columns, inner)).float()
+    left[:, 0], weight[:, 0] = 63.0, 127.0
+    if variant != "avx2":
+        left = torch.where(left.abs() == 63, 127 * left.sign(), left)
+    out = torch.empty(rows, columns)
+    multiply(product(left, PackedMatrix(weight, precision="int8"), out=out))
+    exact = left.double() @ weight.double().T
+    assert (out - exact).abs().max() <= 1e-5 * exact.abs().max()
+
+
+def test_changes_behind_autograds_back_are_seen(variant: str) -> None:
+    """A fused optimiser changes weights without telling autograd."""
+    weight = torch.randn(40, 50)
+    before = binding.sample(weight)
+    weight.data.mul_(1.001)
+    assert binding.sample(weight) != before
