@@ -91,19 +91,20 @@ def begin(
     say: Say = lambda line: None,
 ) -> Project:
     """A new run, from random weights or from a model's."""
-    if (folder / "run" / SETTINGS_FILE).exists():
-        raise CheckpointError(
-            f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
-        )
     world = world or World()
     path = folder / "run" / SETTINGS_FILE
     if world.leads:
+        if path.exists():
+            raise CheckpointError(
+                f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
+            )
         # First of all, so that a run that dies while it reads the text can be resumed too.
         _write_settings(path, settings, cache)
     try:
         return _assemble(settings, folder, cache, initial, world, say)
     except ElmoError:
-        path.unlink(missing_ok=True)
+        if world.leads:
+            path.unlink(missing_ok=True)
         raise
 
 

@@ -1,0 +1,192 @@
+"""What a biLM says about text: the probability of every word from its left and from its right, and words for a gap.
+
+Works on token lists, with any model that has a softmax. Left out: the perplexity of a training corpus, which is ids
+already (`perplexity.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from elmo.bilm.lstm import reverse_within_lengths
+from elmo.bilm.model import BiLMState
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.pretrain.objective import DirectionInputs, ModelInputs, run_bilm
+from elmo.pretrain.perplexity import Perplexity
+from elmo.pretrain.softmax import WordSoftmax
+from elmo.text.vocabulary import Vocabulary
+
+STATES = ("reset", "warm", "carry")
+_READ_AHEAD = 64
+"""Batches of sentences that are sorted by length together."""
+
+
+@dataclass(frozen=True)
+class SentenceScore:
+    """Natural logarithms of the probabilities of a sentence's tokens."""
+
+    tokens: list[str]
+    forward: Tensor
+    """ln p(token | everything before), one for each token, and the end of the sentence last."""
+    backward: Tensor
+    """ln p(token | everything after), one for each token, and the beginning of the sentence last."""
+    num_unknown: int
+    """Tokens that the softmax knows only as the unknown word."""
+
+    @property
+    def perplexity(self) -> Perplexity:
+        forward, backward = (-float(part.sum(dtype=torch.float64)) for part in (self.forward, self.backward))
+        return Perplexity(forward, backward, len(self.tokens) + 1, self.num_unknown)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A word for a gap."""
+
+    word: str
+    probability: float
+    """From both sides together: the two distributions multiplied and made to sum to 1."""
+    forward: float
+    """p(word | left side)"""
+    backward: float
+    """p(word | right side)"""
+
+
+class Scorer:
+    """Scores sentences with one model.
+
+    `state`: "reset" starts every sentence from nothing, "warm" from the state saved with the model, "carry" from where
+    the sentence before ended (one after another, so it is slower).
+    """
+
+    def __init__(self, model: PretrainedBiLM, *, state: str = "reset", source: str = "the model") -> None:
+        self.model = model.eval()
+        self.softmax, self.vocabulary = softmax_of(model, source=source)
+        if state not in STATES:
+            raise ConfigError(f"Unknown state {state!r}; expected one of {', '.join(STATES)}.")
+        if state == "warm" and model.warm_state is None:
+            raise ConfigError(f"{source} has no warm state saved with it; use reset or carry.")
+        self.state = state
+
+    def score(self, sentences: Iterable[Sequence[str]], *, batch_tokens: int = 4096) -> Iterator[SentenceScore]:
+        """The scores of sentences, in their order."""
+        if self.state == "carry":
+            carried: BiLMState | None = None
+            for sentence in sentences:
+                (result,), carried = self._score_batch([sentence], carried)
+                yield result
+            return
+        for group in _groups(sentences, batch_tokens * _READ_AHEAD):
+            results: dict[int, SentenceScore] = {}
+            for indices in _cut(group, batch_tokens):
+                start = None if self.state == "reset" else self.model.warm_state
+                start = None if start is None else start.expand(len(indices))
+                scores, _ = self._score_batch([group[index] for index in indices], start)
+                results.update(zip(indices, scores, strict=True))
+            yield from (results[index] for index in range(len(group)))
+
+    def perplexity(self, sentences: Iterable[Sequence[str]]) -> Perplexity:
+        """Of all sentences together."""
+        total = Perplexity(0.0, 0.0, 0)
+        for score in self.score(sentences):
+            total += score.perplexity
+        if total.num_tokens == 0:
+            raise InputError("There is no sentence to measure.")
+        return total
+
+    @torch.no_grad()
+    def fill(self, tokens: Sequence[str], position: int, *, count: int = 10) -> list[Candidate]:
+        """The most likely words at `position`, whatever stands there; special tokens are left out."""
+        left, right = list(tokens[:position]), list(tokens[position + 1 :])
+        warm = self.model.warm_state if self.state == "warm" else None
+        config = self.model.config
+        sides = [[config.begin_sentence, *left], [config.end_sentence, *reversed(right)]]
+        logs = []
+        for direction, side in enumerate(sides):
+            where = self.model.indexer.positions([side], markers=False)
+            vectors = self.model.token_encoder(self.model.indexer.word_table(where.words))
+            stack = (self.model.forward_lstm, self.model.backward_lstm)[direction]
+            start = None if warm is None else warm.direction(direction)
+            top = stack(vectors[where.positions], where.lengths, state=start).layers[-1, :, -1]
+            logs.append(torch.log_softmax(top @ self.softmax.weight.T + self.softmax.bias, dim=-1)[0])
+        together = logs[0] + logs[1]
+        together[list(map(self.vocabulary.id_of, self.vocabulary.special_tokens))] = -torch.inf
+        together = together.softmax(dim=-1)
+        best = together.topk(min(count, len(together) - 3)).indices.tolist()
+        return [
+            Candidate(self.vocabulary.words[word], float(together[word]), *(float(log[word].exp()) for log in logs))
+            for word in best
+        ]
+
+    @torch.no_grad()
+    def _score_batch(
+        self, sentences: Sequence[Sequence[str]], state: BiLMState | None
+    ) -> tuple[list[SentenceScore], BiLMState]:
+        batch = self.model.indexer.batch(sentences)
+        ids = torch.tensor(self.vocabulary.ids(batch.words.texts))
+        both = (batch.positions, reverse_within_lengths(batch.positions, batch.lengths))
+        lengths = batch.lengths - 1
+        real = torch.arange(batch.positions.shape[1] - 1) < lengths[:, None]
+        forward, backward = (
+            DirectionInputs(read[:, :-1].contiguous(), lengths, ids[read[:, 1:]][real]) for read in both
+        )
+        hidden = run_bilm(self.model, ModelInputs(batch.words, (forward, backward)), state=state)
+        logs = [
+            self.softmax.log_probabilities(states, direction.targets).split(lengths.tolist())
+            for states, direction in ((hidden.forward, forward), (hidden.backward, backward))
+        ]
+        unknown = (forward.targets == self.vocabulary.unknown_id).split(lengths.tolist())
+        scores = []
+        for sentence, left, right, missing in zip(sentences, *logs, unknown, strict=True):
+            # Backward reads the sentence from its end: turn the words round, the marker stays last.
+            turned = torch.cat([right[:-1].flip(0), right[-1:]])
+            scores.append(SentenceScore(list(sentence), left, turned, int(missing.sum())))
+        return scores, hidden.state
+
+
+def softmax_of(model: PretrainedBiLM, *, source: str) -> tuple[WordSoftmax, Vocabulary]:
+    """The model's softmax and its words, or an error that says how to get one."""
+    if model.softmax is None or model.vocabulary is None:
+        raise CheckpointError(
+            f"{source} has no softmax, so it cannot give probabilities (the published weight files never have one). "
+            f"Train one on your text first: elmo finetune {source} --train TEXT -o FOLDER"
+        )
+    check_sizes(len(model.vocabulary), len(model.softmax.weight), source=source)
+    return WordSoftmax.from_weights(model.softmax), model.vocabulary
+
+
+def check_sizes(num_vocabulary: int, num_softmax: int, *, source: str) -> None:
+    """Refuse a vocabulary that does not fit the softmax."""
+    if num_vocabulary != num_softmax:
+        raise CheckpointError(
+            f"The vocabulary of {source} has {num_vocabulary:,} words, but its softmax has {num_softmax:,} rows. "
+            "Put the vocabulary file of the training run beside it."
+        )
+
+
+def _groups(sentences: Iterable[Sequence[str]], num_tokens: int) -> Iterator[list[Sequence[str]]]:
+    group: list[Sequence[str]] = []
+    size = 0
+    for sentence in sentences:
+        group.append(sentence)
+        size += len(sentence) + 1
+        if size >= num_tokens:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _cut(group: list[Sequence[str]], batch_tokens: int) -> Iterator[list[int]]:
+    """Indices of sentences of like length, as many as fit the budget."""
+    order = sorted(range(len(group)), key=lambda index: -len(group[index]))
+    first = 0
+    while first < len(order):
+        rows = max(1, batch_tokens // (len(group[order[first]]) + 1))
+        yield order[first : first + rows]
+        first += rows
