@@ -63,6 +63,9 @@ def _serve(settings: ServeSettings, sock: socket.socket, metrics: Metrics, model
         timeout_graceful_shutdown=settings.graceful_seconds,
         ws="none",
     )
+    # Uvicorn raises a signal again once it has stopped; having stopped as told is a success.
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: None)
     uvicorn.Server(config).run(sockets=[sock])
 
 
@@ -109,8 +112,6 @@ class _Workers:
         status = 1
         try:
             self.metrics.worker = number
-            for name in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(name, signal.SIG_DFL)
             _serve(self.settings, self.sock, self.metrics, self.models)
             status = 0
         finally:

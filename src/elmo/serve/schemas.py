@@ -14,7 +14,8 @@ def _refuse_token_ids(value: Any) -> Any:
 
 
 Input = Annotated[StrictStr | list[StrictStr], BeforeValidator(_refuse_token_ids)]
-Layers = StrictInt | list[StrictInt | StrictFloat] | StrictStr
+LayerWeight = Annotated[StrictInt | StrictFloat, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
+Layers = StrictInt | Annotated[list[LayerWeight], Field(max_length=64)] | StrictStr
 Dimensions = Annotated[StrictInt, Field(ge=1)]
 
 

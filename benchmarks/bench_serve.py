@@ -1,0 +1,169 @@
+"""The service beside the library, in one run: tokens a second and waiting times of many clients at once.
+
+    python benchmarks/bench_serve.py [--model M] [--clients 32] [--seconds 20] [--texts 1]
+
+Three ways over the same texts: the Embedder in bulk, the service with one request at a time, the service with many
+clients. The server is a process of its own on loopback, the clients another; all share the machine's processors.
+Without --model a biLM of random weights is made, a quarter of the paper's width.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+import torch
+
+from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig
+from elmo.bilm.initialise import initialise
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.embedder import Embedder
+from elmo.text.characters import CharacterScheme
+from elmo.text.tokenizer import words
+
+TEXT = Path(__file__).parent / "text" / "wikipedia.txt"
+MAIN = "from elmo.commands import main; main()"
+
+
+def make_model(folder: Path) -> Path:
+    config = BiLMConfig(
+        lstm=LstmConfig(cell_dim=2048, projection_dim=256, num_layers=2),
+        characters=CharacterScheme.utf8(),
+        char_cnn=CharCnnConfig(
+            embedding_dim=16, filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512)), num_highway=1
+        ),
+    )
+    bilm = PretrainedBiLM(config)
+    initialise(bilm, torch.Generator().manual_seed(0))
+    bilm.eval().save_pretrained(folder)
+    return folder
+
+
+def read_texts(number: int) -> list[str]:
+    lines = [line.strip() for line in TEXT.read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if 5 <= len(words(line)) <= 100][:number]
+
+
+def bulk(embedder: Embedder, texts: list[str], seconds: float) -> float:
+    """Tokens a second of the library."""
+    tokens = sum(len(words(text)) for text in texts)
+    embedder.embed(texts)
+    done, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        embedder.embed(texts)
+        done += tokens
+    return done / (time.perf_counter() - started)
+
+
+def start(model: Path | str, threads: int) -> tuple[subprocess.Popen[str], str]:
+    command = [sys.executable, "-c", MAIN, "serve", "--port", "0", "--model", str(model), "--log-level", "info"]
+    command += ["--threads", str(threads)] if threads else []
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    url = ""
+    for line in process.stderr:
+        event = json.loads(line)
+        if event["event"] == "listening":
+            url = event["address"]
+        if event["event"] == "ready":
+            break
+    # The rest of the log goes nowhere, but it must be read.
+    subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
+    return process, url
+
+
+async def load(url: str, texts: list[str], *, clients: int, seconds: float, at_once: int) -> tuple[float, list[float]]:
+    """Tokens a second, and how long each request took."""
+    lengths = [len(words(text)) for text in texts]
+    times: list[float] = []
+    tokens = 0
+    end = time.perf_counter() + seconds
+
+    async def client(number: int, http: httpx.AsyncClient) -> None:
+        nonlocal tokens
+        place = number * at_once
+        while time.perf_counter() < end:
+            chosen = [(place + offset) % len(texts) for offset in range(at_once)]
+            started = time.perf_counter()
+            body = {"input": [texts[index] for index in chosen], "encoding_format": "base64"}
+            answer = await http.post("/v1/embeddings", json=body)
+            answer.raise_for_status()
+            times.append(time.perf_counter() - started)
+            tokens += sum(lengths[index] for index in chosen)
+            place += clients * at_once
+
+    started = time.perf_counter()
+    limits = httpx.Limits(max_connections=clients)
+    async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as http:
+        await asyncio.gather(*(client(number, http) for number in range(clients)))
+    return tokens / (time.perf_counter() - started), times
+
+
+def percentile(times: list[float], share: float) -> float:
+    return 1000 * statistics.quantiles(times, n=100)[round(share * 100) - 1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser.add_argument("--model")
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--texts", type=int, default=1, help="texts of one request")
+    parser.add_argument("--threads", type=int, default=0)
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    with tempfile.TemporaryDirectory() as scratch:
+        model = options.model or make_model(Path(scratch) / "random")
+        texts = read_texts(1024)
+        embedder = Embedder(model, layers="average", pooling="mean")
+        library = bulk(embedder, texts, options.seconds)
+        process, url = start(model, options.threads)
+        try:
+            one = {"seconds": options.seconds, "at_once": options.texts}
+            asyncio.run(load(url, texts, clients=options.clients, seconds=3, at_once=options.texts))
+            many_speed, many = asyncio.run(load(url, texts, clients=options.clients, **one))
+            single_speed, single = asyncio.run(load(url, texts, clients=1, **one))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+        # The library once more: the machine may have changed its mind meanwhile.
+        library = (library + bulk(embedder, texts, options.seconds / 2)) / 2
+    result = {
+        "benchmark": "serve",
+        "model": options.model or "random 2x2048/256",
+        "clients": options.clients,
+        "texts_per_request": options.texts,
+        "library_tokens_per_second": round(library),
+        "service_tokens_per_second": round(many_speed),
+        "one_at_a_time_tokens_per_second": round(single_speed),
+        "service_to_library": round(many_speed / library, 3),
+        "service_to_one_at_a_time": round(many_speed / single_speed, 2),
+        "p50_ms": round(percentile(many, 0.5), 1),
+        "p95_ms": round(percentile(many, 0.95), 1),
+        "one_at_a_time_p50_ms": round(percentile(single, 0.5), 1),
+        "one_at_a_time_p95_ms": round(percentile(single, 0.95), 1),
+        "threads": torch.get_num_threads(),
+        "processors": os.cpu_count(),
+    }
+    print(f"{'':24}{'tokens/s':>10}{'of library':>12}{'p50 ms':>9}{'p95 ms':>9}")
+    print(f"{'Embedder, in bulk':24}{library:>10.0f}{1:>12.0%}")
+    clients = f"service, {options.clients} clients"
+    print(f"{clients:24}{many_speed:>10.0f}{many_speed / library:>12.0%}{result['p50_ms']:>9}{result['p95_ms']:>9}")
+    row = f"{single_speed:>10.0f}{single_speed / library:>12.0%}"
+    print(f"{'service, one at a time':24}{row}{result['one_at_a_time_p50_ms']:>9}{result['one_at_a_time_p95_ms']:>9}")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+// Building and asking: the few lines that every panel needs.
+
+/** element("td", {title: "x", class: "y", onclick: f}, "text", child) */
+export function element(tag, attributes = {}, ...children) {
+  const svg = ["svg", "g", "circle", "rect", "path", "line", "title", "polygon"].includes(tag);
+  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value !== false && value != null) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter((child) => child != null));
+  return made;
+}
+
+export function key() {
+  return document.getElementById("key").value.trim();
+}
+
+/** What the service answers, or an Error with its message. */
+export async function ask(route, body) {
+  const headers = { "Content-Type": "application/json" };
+  if (key()) headers.Authorization = `Bearer ${key()}`;
+  const options = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
+  let answer;
+  try {
+    answer = await fetch(route, options);
+  } catch {
+    throw new Error("The server does not answer.");
+  }
+  const value = await answer.json();
+  if (!answer.ok) throw new Error(value.error || value.message || `The server answered ${answer.status}.`);
+  return value;
+}
+
+export function say(text) {
+  document.getElementById("status").textContent = text;
+}
+
+/** Little-endian float32 in base64. */
+export function floats(base64) {
+  const raw = atob(base64);
+  const bytes = Uint8Array.from(raw, (character) => character.charCodeAt(0));
+  return new Float32Array(bytes.buffer);
+}
+
+/** A list with bars: items are {label: node or text, share: 0..1, value: text}. */
+export function bars(items) {
+  const list = element("ol", { class: "bars" });
+  for (const { label, share, value } of items) {
+    const item = element("li", {}, element("span", {}, label), element("span", { class: "value" }, value));
+    item.style.backgroundImage = "linear-gradient(rgb(var(--heat) / .2), rgb(var(--heat) / .2))";
+    item.style.backgroundSize = `${Math.max(0, Math.min(1, share)) * 100}% 100%`;
+    list.append(item);
+  }
+  return list;
+}
+
+/** A sentence with one word marked. */
+export function marked(tokens, position) {
+  const parts = [];
+  tokens.forEach((token, place) => parts.push(place === position ? element("mark", {}, token) : token, " "));
+  return parts;
+}
+
+/** The words of a sentence as buttons; one of them is pressed. */
+export function wordButtons(tokens, chosen, choose, shown = (token) => token) {
+  return tokens.map((token, place) => element("button", {
+    type: "button", "aria-pressed": String(place === chosen), onclick: () => choose(place),
+  }, shown(token, place)));
+}

@@ -1,0 +1,35 @@
+// Neighbours: table 4 of the paper, live.
+import { ask, bars, element, marked, wordButtons } from "./dom.js";
+
+export function create(panel) {
+  const form = panel.querySelector("form");
+  const words = panel.querySelector(".words");
+  const result = panel.querySelector(".result");
+  const state = { text: "The otter climbed up the bank of the stream.", position: 5, number: 8 };
+  let answer = null;
+
+  const request = () => ({ route: "/neighbours", body: { inputs: state.text, position: state.position, number: state.number } });
+
+  async function run() {
+    const tokens = (await ask("/tokenize", { inputs: state.text, add_special_tokens: false }))[0].map((token) => token.text);
+    if (state.position >= tokens.length) state.position = 0;
+    words.replaceChildren(...wordButtons(tokens, state.position, (place) => {
+      state.position = place;
+      panel.dispatchEvent(new Event("rerun"));
+    }));
+    answer = await ask(request().route, request().body);
+    const found = answer.neighbours.map((each) => ({
+      label: marked(each.tokens, each.position), share: each.similarity, value: each.similarity.toFixed(3),
+    }));
+    const fixed = answer.static?.map((each) => ({ label: each.word, share: each.similarity, value: each.similarity.toFixed(3) }));
+    result.replaceChildren(element("div", { class: "columns wide" },
+      element("div", {}, element("h2", {}, "In this sentence"), bars(found)),
+      element("div", {}, element("h2", {}, "Without a sentence"),
+        fixed ? bars(fixed) : element("p", { class: "note" }, "The corpus does not hold this word."))),
+    element("p", { class: "note" }, `Among ${answer.index.num_occurrences} words in ${answer.index.num_sentences} sentences; layer: ${answer.index.layers}; without a sentence: ${answer.index.static}.`));
+    return answer;
+  }
+
+  form.addEventListener("input", () => { state.text = form.text.value; });
+  return { state, run, request, show() { form.text.value = state.text; }, result: () => answer };
+}

@@ -1,0 +1,66 @@
+// Take it with you: the request as curl or Python, the page's state as a link, the result as JSON or PNG.
+import { element, key, say } from "./dom.js";
+
+export function asCurl({ route, body }) {
+  const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
+  const auth = key() ? " -H \"Authorization: Bearer $ELMO_API_KEY\"" : "";
+  return `curl -s ${location.origin}${route} -H 'Content-Type: application/json'${auth} -d '${quoted}'`;
+}
+
+export function asPython({ route, body }) {
+  const plain = JSON.stringify(body, null, 4).replace(/: (true|false|null)\b/g, (_, word) => `: ${{ true: "True", false: "False", null: "None" }[word]}`);
+  const auth = key() ? ",\n    headers={\"Authorization\": \"Bearer \" + os.environ[\"ELMO_API_KEY\"]}" : "";
+  return `${key() ? "import os\n" : ""}import httpx\n\nanswer = httpx.post(\n    "${location.origin}${route}",\n    json=${plain.replaceAll("\n", "\n    ")},\n    timeout=60${auth},\n)\nprint(answer.raise_for_status().json())\n`;
+}
+
+export async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Without a secure origin there is no clipboard; the old way still works.
+    const area = element("textarea", {}, text);
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  say(`Copied ${what}.`);
+}
+
+export function download(name, blob) {
+  const link = element("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  say(`Saved ${name}.`);
+}
+
+/** A panel's result as a picture: its elements, drawn by the browser inside an SVG image. */
+export async function asPicture(node) {
+  const box = node.getBoundingClientRect();
+  const width = Math.ceil(Math.max(box.width, node.scrollWidth)) + 32, height = Math.ceil(node.scrollHeight) + 32;
+  const copyOf = node.cloneNode(true);
+  inline(node, copyOf);
+  const style = getComputedStyle(document.body);
+  copyOf.style.padding = "16px";
+  copyOf.style.background = style.backgroundColor;
+  copyOf.style.width = `${width}px`;
+  copyOf.style.minHeight = `${height}px`;
+  const xml = new XMLSerializer().serializeToString(copyOf);
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"><foreignObject width="100%" height="100%">${xml}</foreignObject></svg>`;
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  await image.decode();
+  const canvas = element("canvas", { width: 2 * width, height: 2 * height });
+  const context = canvas.getContext("2d");
+  context.scale(2, 2);
+  context.drawImage(image, 0, 0);
+  return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The picture could not be drawn."))), "image/png"));
+}
+
+/** Styles come from a sheet that the image cannot see: write them into the copy. */
+function inline(from, to) {
+  const computed = getComputedStyle(from);
+  for (const name of computed) to.style.setProperty(name, computed.getPropertyValue(name));
+  const targets = [...to.children];
+  [...from.children].forEach((child, place) => inline(child, targets[place]));
+}

@@ -1,0 +1,128 @@
+"""A real server in a process of its own, with a small model that has a vocabulary and a softmax."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+httpx = pytest.importorskip("httpx")
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+import torch
+
+from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig
+from elmo.bilm.initialise import initialise
+from elmo.checkpoints.checkpoint import SoftmaxWeights
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.text.characters import CharacterScheme
+from elmo.text.vocabulary import Vocabulary
+
+MAIN = "from elmo.commands import main; main()"
+SOURCE = Path(__file__).parent.parent.parent / "src"
+
+
+@dataclass
+class Server:
+    """A server process, its address and what it logged."""
+
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+    url: str = ""
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        return [line for line in map(json.loads, list(self.lines)) if line["event"] == name]
+
+    def wait_for(self, name: str, seconds: float = 60) -> dict[str, object]:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if found := self.events(name):
+                return found[0]
+            assert self.process.poll() is None, "\n".join(self.lines)
+            time.sleep(0.05)
+        raise AssertionError(f"{name} was not logged: {self.lines}")
+
+    def wait_until_ready(self, seconds: float = 90) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                if httpx.get(self.url + "/health", timeout=30).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError("the server did not become healthy: " + "\n".join(self.lines))
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights, a vocabulary and a softmax; 2 layers and the tokens', 16 numbers a vector."""
+    config = BiLMConfig(
+        lstm=LstmConfig(cell_dim=16, projection_dim=8, num_layers=2),
+        characters=CharacterScheme.utf8(),
+        char_cnn=CharCnnConfig(embedding_dim=4, filters=((1, 4), (2, 8), (3, 8)), num_highway=1),
+    )
+    bilm = PretrainedBiLM(config)
+    generator = torch.Generator().manual_seed(5)
+    initialise(bilm, generator)
+    text = "the bank of the river was near a bank in town . we sat on it"
+    bilm.vocabulary = Vocabulary.build(text.split())
+    size = len(bilm.vocabulary.words)
+    bilm.softmax = SoftmaxWeights(torch.randn(size, 8, generator=generator), torch.zeros(size))
+    folder = tmp_path_factory.mktemp("models") / "small"
+    bilm.eval().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def start_server(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """Starts servers; those still running at the end are stopped."""
+    started: list[Server] = []
+    cache = tmp_path_factory.mktemp("cache")
+
+    def start(*options: str, ready: bool = True, model: Path | None = model_folder, **environment: str) -> Server:
+        variables = {
+            **os.environ, "OMP_NUM_THREADS": "1", "ELMO_CACHE": str(cache), "PYTHONPATH": str(SOURCE), **environment
+        }  # fmt: skip
+        arguments = [sys.executable, "-c", MAIN, "serve", "--port", "0", *options]
+        arguments += [] if model is None else ["--model", str(model)]
+        process = subprocess.Popen(arguments, env=variables, stderr=subprocess.PIPE, text=True)
+        server = Server(process)
+        started.append(server)
+
+        def collect() -> None:
+            assert process.stderr is not None
+            for line in process.stderr:
+                server.lines.append(line)
+
+        threading.Thread(target=collect, daemon=True).start()
+        server.url = str(server.wait_for("listening")["address"])
+        if ready:
+            server.wait_until_ready()
+        return server
+
+    yield start
+    for server in started:
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait(10)
+
+
+@pytest.fixture(scope="session")
+def server(start_server: Callable[..., Server]) -> Server:
+    """One server for every test that changes nothing."""
+    return start_server()

@@ -1,0 +1,127 @@
+"""Every bad input gets a 4xx with one clear message, and the server goes on."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from tests.serve.conftest import Server
+
+BAD_TEXTS = [
+    ("", 400, "is empty"),
+    (" \n\t ", 400, "is empty"),
+    ([], 400, "is empty"),
+    (["fine", ""], 400, "Text 1 of `inputs` is empty"),
+    ("a" * 1_000_000, 422, "a word of 1000000 characters"),
+    ("fine \0 text", 422, "NUL character at 5"),
+    ("\ud800 half", 422, None),
+    (5, 422, None),
+    (None, 422, None),
+    ({"text": "a"}, 422, None),
+    ([1, 2], 422, "token ids are not accepted"),
+    ([[1, 2]], 422, "token ids are not accepted"),
+    (["a", None], 422, None),
+    (["a"] * 33, 422, "33 texts; the most is 32"),
+]
+ROUTES = ["/embed", "/embed_all", "/embed_layers", "/", "/tokenize", "/v1/embeddings", "/embeddings", "/senses"]
+
+
+def post(server: Server, route: str, content: str | bytes) -> httpx.Response:
+    return httpx.post(server.url + route, content=content, headers={"content-type": "application/json"}, timeout=30)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(("text", "status", "message"), BAD_TEXTS, ids=lambda value: repr(value)[:24])
+def test_texts(server: Server, route: str, text: object, status: int, message: str | None) -> None:
+    if route == "/senses" and message in ("33 texts; the most is 32", "Text 1 of `inputs` is empty"):
+        pytest.skip("that route counts tokens, and names texts in its own way")
+    field = "input" if "embeddings" in route else "inputs"
+    response = post(server, route, json.dumps({field: text}))
+    assert response.status_code == status, response.text
+    body = response.json()
+    if "embeddings" in route:
+        assert body.keys() == {"message", "code", "type"} and body["code"] == status
+        said = body["message"]
+    else:
+        assert body.keys() == {"error", "error_type"}
+        said = body["error"]
+    assert len(said) < 400
+    if message is not None:
+        assert message in said
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "status", "message"),
+    [
+        ("/embed", "not json", 422, "The body is not JSON"),
+        ("/embed", "", 422, None),
+        ("/embed", "[]", 422, None),
+        ("/embed", '{"inputs": "a", "normalize": "yes"}', 422, "`normalize`"),
+        ("/embed", '{"inputs": "a", "truncation_direction": "up"}', 422, "`truncation_direction`"),
+        ("/embed", '{"inputs": "a", "dimensions": 0}', 422, "`dimensions`"),
+        ("/embed", '{"inputs": "a", "dimensions": 999}', 422, "the vectors have 16"),
+        ("/embed_layers", '{"inputs": "a", "layers": 7}', 422, "the model has the layers 0 to 2"),
+        ("/embed_layers", '{"inputs": "a", "layers": "best"}', 422, "Unknown layers 'best'"),
+        ("/embed_layers", '{"inputs": "a", "layers": [1, 2]}', 422, "2 layer weights were given for 3 layers"),
+        ("/embed_layers", '{"inputs": "a", "layers": [1, 2, NaN]}', 422, None),
+        ("/embed_layers", '{"inputs": "a", "layers": true}', 422, "`layers`"),
+        ("/v1/embeddings", '{"input": "a", "model": "other"}', 404, "this server has 'small'"),
+        ("/v1/embeddings", '{"input": "a", "encoding_format": "hex"}', 422, "`encoding_format`"),
+        ("/similarity", '{"inputs": {"source_sentence": "a", "sentences": []}}', 400, "is empty"),
+        ("/similarity", '{"inputs": "a"}', 422, "`inputs`"),
+        ("/neighbours", '{"inputs": "a b", "position": 2}', 422, "the text has the tokens 0 to 1"),
+        ("/neighbours", '{"inputs": "a b", "position": -1}', 422, "`position`"),
+        ("/map", '{"word": "zebra"}', 422, "holds that word 0 times"),
+        ("/map", '{"word": " "}', 400, "is empty"),
+        ("/fill", '{"inputs": "a b", "position": 9}', 422, "the text has the tokens 0 to 1"),
+        ("/tasks/named_entities", '{"inputs": "a"}', 404, "There is no model for that task here"),
+        ("/nowhere", "{}", 404, "There is no such route"),
+    ],
+)
+def test_bodies(server: Server, route: str, body: str, status: int, message: str | None) -> None:
+    response = post(server, route, body)
+    assert response.status_code == status, response.text
+    said = response.json().get("error") or response.json()["message"]
+    if message is not None:
+        assert message in said
+
+
+def test_wrong_method_and_wrong_kind(server: Server) -> None:
+    assert httpx.get(server.url + "/embed").status_code == 405
+    assert httpx.post(server.url + "/embed", content=b"inputs=a").status_code in (415, 422)
+
+
+def test_too_large(server: Server) -> None:
+    big = b'{"inputs": "' + b"a " * 1_100_000 + b'"}'
+    response = post(server, "/embed", big)
+    assert response.status_code == 413 and "2000000 bytes" in response.json()["error"]
+
+    def pieces() -> object:
+        for _ in range(30):
+            yield b"a " * 50_000
+
+    # Sent in chunks there is no length to go by.
+    try:
+        response = httpx.post(server.url + "/embed", content=pieces(), headers={"content-type": "application/json"})  # type: ignore[arg-type]
+        assert response.status_code == 413
+    except httpx.TransportError:
+        pass  # the server may close before all is sent
+    assert httpx.get(server.url + "/health").status_code == 200
+
+
+def test_an_answer_that_would_be_too_large(server: Server) -> None:
+    body = {"inputs": [" ".join(["w"] * 4090)] * 32, "layers": "all"}
+    small = httpx.post(server.url + "/embed_layers", json=body, timeout=60)
+    assert small.status_code == 200 or "numbers; the most is" in small.json()["error"]
+
+
+def test_nothing_of_the_text_is_logged(server: Server) -> None:
+    secret = "xylophonist"
+    httpx.post(server.url + "/embed", json={"inputs": f"the {secret} plays"})
+    httpx.post(server.url + "/embed", json={"inputs": {"bad": secret}})
+    httpx.post(server.url + "/embed_layers", json={"inputs": secret, "layers": secret})
+    requests = server.events("request")
+    assert any(line["route"] == "/embed" and line.get("tokens") == 3 for line in requests)
+    assert not any(secret in line for line in server.lines)

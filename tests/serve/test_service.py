@@ -1,0 +1,219 @@
+"""How the service behaves: warm-up, load, keys, stopping, workers, counters."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from elmo.embedding.embedder import Embedder
+from elmo.errors import ConfigError
+from elmo.serve.settings import read_api_key
+from tests.serve.conftest import Server
+
+Start = Callable[..., Server]
+
+
+def value(server: Server, name: str, headers: dict[str, str] | None = None) -> float:
+    text = httpx.get(server.url + "/metrics", headers=headers, timeout=60).text
+    found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
+    assert found, name
+    return float(found.group(1))
+
+
+def test_it_listens_on_loopback_and_is_unhealthy_until_warm(start_server: Start) -> None:
+    server = start_server("--cors-origin", "https://elsewhere.example", ready=False)
+    assert server.url.startswith("http://127.0.0.1:")
+    statuses = set()
+    end = time.monotonic() + 90
+    while time.monotonic() < end and 200 not in statuses:
+        try:
+            answer = httpx.get(server.url + "/health")
+        except httpx.TransportError:
+            continue
+        statuses.add(answer.status_code)
+        if answer.status_code == 503:
+            assert answer.json()["error_type"] == "Unhealthy"
+    assert statuses == {503, 200}
+    # The same server lets one foreign origin in.
+    origin = {"origin": "https://elsewhere.example"}
+    answer = httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=origin, timeout=60)
+    assert answer.headers["access-control-allow-origin"] == "https://elsewhere.example"
+    assert server.stop() == 0
+
+
+def test_health_page_and_docs(server: Server) -> None:
+    assert httpx.get(server.url + "/ping").status_code == 200
+    machine = httpx.get(server.url + "/")
+    assert machine.json() == {"status": "ok"}
+    browser = httpx.get(server.url + "/", headers={"accept": "text/html,*/*"})
+    assert browser.headers["content-type"].startswith("text/html")
+    assert "default-src 'self'" in browser.headers["content-security-policy"]
+    assert httpx.get(server.url + "/docs").status_code == 200
+    paths = httpx.get(server.url + "/openapi.json").json()["paths"]
+    assert {"/embed", "/embed_all", "/embed_layers", "/v1/embeddings", "/senses", "/tasks/{name}"} <= paths.keys()
+    info = httpx.get(server.url + "/info").json()
+    assert info["model_id"] == "small" and info["layers"] == 3 and info["max_client_batch_size"] == 32
+
+
+def test_no_foreign_page_may_read_answers(server: Server) -> None:
+    origin = {"origin": "https://elsewhere.example"}
+    answer = httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=origin, timeout=60)
+    assert answer.status_code == 200 and "access-control-allow-origin" not in answer.headers
+
+
+def test_concurrent_requests_get_their_own_answers_in_few_batches(server: Server, model_folder: Path) -> None:
+    texts = [f"word{number} " * (1 + number % 7) for number in range(64)]
+    library = np.stack(Embedder(model_folder, layers="average", pooling="mean").embed(texts))
+    library /= np.linalg.norm(library, axis=1, keepdims=True)
+    before = value(server, "te_batch_count")
+
+    async def ask() -> list[list[list[float]]]:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+            answers = await asyncio.gather(*(client.post("/embed", json={"inputs": text}) for text in texts))
+        return [answer.json() for answer in answers]
+
+    np.testing.assert_allclose(np.array(asyncio.run(ask()))[:, 0], library, atol=1e-6)
+    assert value(server, "te_batch_count") - before < 64
+    assert value(server, "te_queue_size") == 0 and value(server, "te_queue_tokens") == 0
+
+
+def test_a_full_server_says_so_at_once(start_server: Start) -> None:
+    server = start_server("--max-concurrent-requests", "2", model=None)
+    body = {"inputs": [" ".join(["word"] * 4000)] * 16}
+
+    async def ask() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+            return await asyncio.gather(*(client.post("/embed", json=body) for _ in range(8)))
+
+    answers = asyncio.run(ask())
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert {answer.status_code for answer in answers} == {200, 429} and len(refused) >= 4
+    assert refused[0].json()["error_type"] == "Overloaded" and refused[0].headers["retry-after"] == "1"
+    assert value(server, "te_request_rejected") == len(refused)
+    # The same server has the bundled model, which may have no softmax.
+    info = httpx.get(server.url + "/info").json()
+    answer = httpx.post(server.url + "/fill", json={"inputs": "a b", "position": 0}, timeout=60)
+    assert info["can_fill"] == (answer.status_code == 200)
+    if not info["can_fill"]:
+        assert answer.status_code == 422 and "has no softmax" in answer.json()["error"]
+    assert server.stop() == 0
+
+
+def test_short_texts_do_not_wait_for_a_long_one(server: Server) -> None:
+    long = {"inputs": [" ".join(f"word{number}" for number in range(4000))] * 30}
+    finished: dict[str, float] = {}
+
+    def ask_long() -> None:
+        assert httpx.post(server.url + "/embed", json=long, timeout=120).status_code == 200
+        finished["long"] = time.monotonic()
+
+    thread = threading.Thread(target=ask_long)
+    thread.start()
+    time.sleep(0.3)
+    for _ in range(3):
+        assert httpx.post(server.url + "/embed", json={"inputs": "short"}, timeout=60).status_code == 200
+    finished["short"] = time.monotonic()
+    thread.join()
+    assert finished["short"] < finished["long"]
+
+
+def test_clients_that_go_away_are_forgotten(server: Server) -> None:
+    body = {"inputs": [" ".join(["word"] * 4000)] * 32}
+    for _ in range(3):
+        with pytest.raises(httpx.TimeoutException):
+            httpx.post(server.url + "/embed", json=body, timeout=0.3)
+    end = time.monotonic() + 30
+    while time.monotonic() < end and value(server, "te_requests_in_work"):
+        time.sleep(0.1)
+    assert value(server, "te_requests_in_work") == 0 and value(server, "te_queue_tokens") == 0
+    assert httpx.post(server.url + "/embed", json={"inputs": "short"}).status_code == 200
+
+
+def test_api_key_and_stopping_with_work_under_way(start_server: Start, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("secret-key\n")
+    server = start_server("--api-key-file", str(key))
+    for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic secret-key"}):
+        answer = httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=headers)
+        assert answer.status_code == 401 and "Authorization: Bearer" in answer.json()["error"]
+    assert httpx.get(server.url + "/metrics").status_code == 401
+    assert httpx.get(server.url + "/health").status_code == 200
+    good = {"authorization": "Bearer secret-key"}
+    assert httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=good, timeout=60).status_code == 200
+
+    body = {"inputs": [" ".join(["word"] * 4000)] * 32}
+    answers: list[httpx.Response] = []
+    thread = threading.Thread(
+        target=lambda: answers.append(httpx.post(server.url + "/embed", json=body, headers=good, timeout=120))
+    )
+    thread.start()
+    end = time.monotonic() + 30
+    while time.monotonic() < end and not value(server, "te_requests_in_work", good):
+        time.sleep(0.01)
+    assert server.stop() == 0
+    thread.join()
+    assert answers[0].status_code == 200 and len(answers[0].json()) == 32
+    assert server.events("stopped")
+    assert not any("secret-key" in line for line in server.lines)
+
+
+def test_the_key_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("ELMO_API_KEY", raising=False)
+    assert read_api_key(None) is None
+    monkeypatch.setenv("ELMO_API_KEY", "from-there")
+    assert read_api_key(None) == "from-there"
+    monkeypatch.setenv("ELMO_API_KEY", " ")
+    with pytest.raises(ConfigError, match="is set but empty"):
+        read_api_key(None)
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(ConfigError, match="is empty; expected the API key"):
+        read_api_key(tmp_path / "empty")
+
+
+def test_workers_share_the_port_and_the_counters(start_server: Start) -> None:
+    server = start_server("--workers", "2")
+    deadline = time.monotonic() + 60
+    while len(server.events("ready")) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for _ in range(12):
+        assert httpx.post(server.url + "/embed", json={"inputs": "a word"}, timeout=60).status_code == 200
+    assert value(server, "te_request_success") == 12 and value(server, "te_embed_tokens") == 24
+    # A worker that is killed comes back.
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    assert len(children) == 2
+    os.kill(int(children[0]), signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while len(server.events("ready")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(server.events("ready")) == 3
+    server.wait_until_ready()
+    assert httpx.post(server.url + "/embed", json={"inputs": "a word"}, timeout=60).status_code == 200
+    assert server.stop() == 0
+
+
+def test_bad_settings_get_one_sentence_and_code_2(model_folder: Path, server: Server) -> None:
+    import subprocess
+    import sys
+
+    from tests.serve.conftest import MAIN
+
+    port = server.url.rpartition(":")[2]
+    for options, message in (
+        (["--port", port], "Cannot listen on 127.0.0.1"),
+        (["--port", "0", "--workers", "0"], "workers is 0"),
+        (["--port", "0", "--model", "/no/such/model"], "No model at"),
+        (["--port", "0", "--api-key-file", "/no/such/file"], "Cannot read the API key"),
+    ):
+        command = [sys.executable, "-c", MAIN, "serve", *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 2 and message in done.stderr.splitlines()[-1], done.stderr
