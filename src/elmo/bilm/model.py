@@ -47,12 +47,9 @@ class BiLMState:
         return StackState(self.hidden[index], self.cell[index])
 
     def expand(self, batch_size: int) -> BiLMState:
-        """One sentence's state for every row of a batch."""
+        """One sentence's state for every row of a batch: a view, by which the kernels see that the rows start alike."""
         assert self.batch_size == 1, "only the state of a single sentence can be repeated"
-        return BiLMState(
-            self.hidden.expand(-1, -1, batch_size, -1).contiguous(),
-            self.cell.expand(-1, -1, batch_size, -1).contiguous(),
-        )
+        return BiLMState(self.hidden.expand(-1, -1, batch_size, -1), self.cell.expand(-1, -1, batch_size, -1))
 
     def detach(self) -> BiLMState:
         return BiLMState(self.hidden.detach(), self.cell.detach())
