@@ -74,6 +74,8 @@ class WordCache:
         self._rows: OrderedDict[str, int] = OrderedDict()  # least recently used first
         self._table: Tensor | None = None
         self._version: object = None
+        # Listing a model's parameters takes longer than finding the words of a sentence.
+        self._encoder_modules = list(bilm.token_encoder.modules())
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -91,7 +93,7 @@ class WordCache:
         """The rows of distinct words, (words, width); computes those that are not there, and keeps them."""
         if _is_training(self.bilm):
             return self._encode(self.bilm, words)
-        version = _version(self.bilm)
+        version = self._weights_version()
         known, where, rows = self._find(words, version)
         missing = [index for index in range(len(words)) if index not in known] if len(known) < len(words) else []
         self.hits += len(known)
@@ -156,7 +158,17 @@ class WordCache:
         if words:
             room = self._capacity(vectors.shape[1])
             device = next(self.bilm.parameters()).device
-            self._keep(words[-room:], vectors[-room:].to(device), _version(self.bilm))
+            self._keep(words[-room:], vectors[-room:].to(device), self._weights_version())
+
+    def _weights_version(self) -> object:
+        """Changes when the token encoder's weights are replaced, moved, or changed in place."""
+        return tuple(
+            # Tensors made in inference mode cannot change, and do not count changes.
+            (id(parameter), parameter.device, 0 if parameter.is_inference() else parameter._version)
+            for module in self._encoder_modules
+            for parameter in module._parameters.values()
+            if parameter is not None
+        )
 
     def _find(self, words: Sequence[str], version: object) -> tuple[set[int], list[int], Tensor | None]:
         """Which of the words are there, as a set and as a list, and their rows."""
@@ -219,15 +231,6 @@ def fingerprint(bilm: PretrainedBiLM) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _version(bilm: PretrainedBiLM) -> object:
-    """Changes when the token encoder's weights are replaced, moved, or changed in place."""
-    return tuple(
-        # Tensors made in inference mode cannot change, and do not count changes.
-        (id(parameter), parameter.device, 0 if parameter.is_inference() else parameter._version)
-        for parameter in bilm.token_encoder.parameters()
-    )
 
 
 def _is_training(bilm: PretrainedBiLM) -> bool:

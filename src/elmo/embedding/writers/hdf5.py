@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import h5py
+import numpy as np
 
 from elmo.embedding.writers.record import OutputLayout, Record
 
@@ -43,15 +44,23 @@ class Hdf5:
 class Hdf5Part:
     def __init__(self, path: Path, layout: OutputLayout) -> None:
         self._file = h5py.File(path, "w")
-        self._dtype = layout.dtype
-        self._compression = {"compression": "gzip", "shuffle": True} if layout.compress else {}
+        self._dtype = np.dtype(layout.dtype)
+        self._type = h5py.h5t.py_create(self._dtype, logical=True)
+        self._compress = layout.compress
         self._index: dict[str, str] = {}
 
     def add(self, record: Record) -> None:
+        name = str(record.index)
         # An array without elements cannot be cut into the chunks that compression works on.
-        compression = self._compression if record.vectors.size else {}
-        self._file.create_dataset(str(record.index), data=record.vectors, dtype=self._dtype, **compression)
-        self._index[record.text] = str(record.index)
+        if self._compress and record.vectors.size:
+            self._file.create_dataset(name, data=record.vectors, dtype=self._dtype, compression="gzip", shuffle=True)
+        else:
+            # h5py's own convenience takes longer than the writing.
+            space = h5py.h5s.create_simple(record.vectors.shape)
+            dataset = h5py.h5d.create(self._file.id, name.encode(), self._type, space)
+            if record.vectors.size:
+                dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(record.vectors, self._dtype))
+        self._index[record.text] = name
 
     def close(self) -> None:
         _write_index(self._file, json.dumps(self._index))
