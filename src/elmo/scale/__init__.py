@@ -1,0 +1,1 @@
+"""Corpora past one process: Arrow record batches in and out, for whichever engine moves them."""
