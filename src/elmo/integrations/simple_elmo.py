@@ -54,7 +54,7 @@ class ElmoModel:
         rows = self._layers_of(texts, warmup=warmup, layers=layers)
         longest = max((len(text) for text in texts), default=0)
         kept = (self.n_layers,) if layers == "all" else ()
-        vectors = np.zeros((len(rows), *kept, longest, self.vector_size))  # type: ignore[arg-type]
+        vectors = np.zeros((len(rows), *kept, longest, self.vector_size))
         for row, values in zip(vectors, rows, strict=True):
             row[..., : values.shape[-2], :] = values
         return vectors
@@ -65,7 +65,7 @@ class ElmoModel:
         """One vector of length 1 per text, (texts, dim): the mean over its words; (texts, layers, dim) for "all"."""
         rows = self._layers_of(texts, warmup=warmup, layers=layers)
         kept = (self.n_layers,) if layers == "all" else ()
-        vectors = np.zeros((len(rows), *kept, self.vector_size))  # type: ignore[arg-type]
+        vectors = np.zeros((len(rows), *kept, self.vector_size))
         for row, values in zip(vectors, rows, strict=True):
             if values.shape[-2]:
                 mean = values.mean(axis=-2, dtype=np.float64)

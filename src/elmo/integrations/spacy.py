@@ -16,7 +16,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -35,10 +35,10 @@ except ImportError as error:
     raise MissingExtraError("spacy", "spacy") from error
 
 _MODEL_FOLDER = "model"
-Vectorised = Doc | Span | Token
+Vectorised: TypeAlias = Doc | Span | Token
 
 
-@Language.factory(
+@Language.factory(  # type: ignore[untyped-decorator]
     "elmo",
     default_config={"model": None, "layers": "average", "keep_layers": True, "batch_tokens": 4096},
     assigns=["doc._.elmo", "doc.tensor"],
