@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -127,6 +128,18 @@ def test_golden_allennlp(name: str) -> None:
         assert carry.carried.rows is not None
         both = torch.cat(list(carry.carried.rows.cell), dim=-1).numpy()
         close(both, expected[f"carry_cell_{k}"])
+
+
+def test_the_old_tools_own_fixture(shared: Path) -> None:
+    """Ten stateful batches of three, top layer; file k holds row k of each as (directions, tokens, dim)."""
+    folder = shared / "fixtures" / "allennlp"
+    rows = json.loads((folder / "sentences.json").read_text(encoding="utf-8"))
+    in_order = [line.split() for batch in zip(*rows, strict=True) for line in batch]
+    embedder = Embedder(folder / "lm_weights.hdf5", layers="top", state="carry", batch_size=3)
+    for place, vectors in enumerate(embedder.embed(in_order)):
+        with h5py.File(folder / f"lm_embeddings_{place % 3}.hdf5") as file:
+            expected = np.concatenate(list(file[str(place // 3)]), axis=-1)
+        np.testing.assert_allclose(vectors, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_carry_goes_on_from_call_to_call_until_reset(bilm: PretrainedBiLM) -> None:
