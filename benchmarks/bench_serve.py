@@ -65,8 +65,9 @@ def bulk(embedder: Embedder, texts: list[str], seconds: float) -> float:
     return done / (time.perf_counter() - started)
 
 
-def start(model: Path | str, threads: int) -> tuple[subprocess.Popen[str], str]:
-    command = [sys.executable, "-c", MAIN, "serve", "--port", "0", "--model", str(model), "--log-level", "info"]
+def start(model: Path | str | None, threads: int) -> tuple[subprocess.Popen[str], str]:
+    command = [sys.executable, "-c", MAIN, "serve", "--port", "0"]
+    command += ["--model", str(model)] if model else []
     command += ["--threads", str(threads)] if threads else []
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

@@ -7,7 +7,7 @@ import json
 import httpx
 import pytest
 
-from tests.serve.conftest import Server
+from serve.conftest import Server
 
 BAD_TEXTS = [
     ("", 400, "is empty"),

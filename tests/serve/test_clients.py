@@ -10,7 +10,7 @@ import pytest
 
 from elmo.embedding.embedder import Embedder
 from elmo.text.tokenizer import words
-from tests.serve.conftest import Server
+from serve.conftest import Server
 
 TEXTS = ["We sat on the bank of the river.", "The bank was closed.", "Größe 東京 🙂"]
 

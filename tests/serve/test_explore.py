@@ -9,10 +9,12 @@ import httpx
 import numpy as np
 import pytest
 
+from elmo.checkpoints.pretrained import load
 from elmo.embedding.embedder import Embedder
+from elmo.pretrain.scoring import Scorer
 from elmo.serve.fill import expected_words
 from elmo.text.tokenizer import words
-from tests.serve.conftest import Server
+from serve.conftest import Server
 
 TEXTS = ["We sat on the bank.", "The bank was closed."]
 
@@ -60,8 +62,8 @@ def test_fill_is_the_models_own_expectation_and_does_not_see_the_word(server: Se
     for name in ("forward", "backward", "joint"):
         assert len(answer[name]) == 3
         assert [each["percent"] for each in answer[name]] == pytest.approx([each["percent"] for each in other[name]])
-    bilm = Embedder(model_folder).model
-    fill = expected_words(bilm, body["inputs"].split(), 4, number=len(bilm.vocabulary.words))  # type: ignore[union-attr]
+    scorer = Scorer(load(model_folder))
+    fill = expected_words(scorer, body["inputs"].split(), 4, number=len(scorer.vocabulary.words))
     for expected in (fill.forward, fill.backward, fill.joint):
         assert sum(each.percent for each in expected) == pytest.approx(100, abs=0.01)
     assert fill.actual["joint"] == pytest.approx(answer["actual"]["joint"])

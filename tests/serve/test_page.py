@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.serve.conftest import Server
+from serve.conftest import Server
 
 pytestmark = pytest.mark.slow
 

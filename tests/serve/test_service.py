@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +21,7 @@ import pytest
 from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError
 from elmo.serve.settings import read_api_key
-from tests.serve.conftest import Server
+from serve.conftest import MAIN, Server
 
 Start = Callable[..., Server]
 
@@ -201,17 +204,17 @@ def test_workers_share_the_port_and_the_counters(start_server: Start) -> None:
     assert server.stop() == 0
 
 
-def test_bad_settings_get_one_sentence_and_code_2(model_folder: Path, server: Server) -> None:
-    import subprocess
-    import sys
-
-    from tests.serve.conftest import MAIN
-
+def test_bad_settings_get_one_sentence_and_code_2(model_folder: Path, server: Server, tmp_path: Path) -> None:
     port = server.url.rpartition(":")[2]
+    damaged = tmp_path / "damaged"
+    shutil.copytree(model_folder, damaged)
+    (damaged / "model.safetensors").write_bytes(b"not weights")
     for options, message in (
         (["--port", port], "Cannot listen on 127.0.0.1"),
         (["--port", "0", "--workers", "0"], "workers is 0"),
         (["--port", "0", "--model", "/no/such/model"], "No model at"),
+        (["--port", "0", "--model", str(damaged)], "The model could not be opened"),
+        (["--port", "0", "--precision", "int3"], "Unknown precision 'int3'"),
         (["--port", "0", "--api-key-file", "/no/such/file"], "Cannot read the API key"),
     ):
         command = [sys.executable, "-c", MAIN, "serve", *options]

@@ -15,9 +15,7 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", help="The port; 0 takes a free one.")] = 8080,
     workers: Annotated[int, typer.Option(help="Processes; they share the weights.")] = 1,
-    precision: Annotated[str, typer.Option(help="What the model computes with: float32 or float16 results, ...")] = (
-        "float32"
-    ),
+    precision: Annotated[str, typer.Option(help="How the weights are kept: float32, float16 or int8.")] = "float32",
     layers: Annotated[
         str, typer.Option(help="What the routes without a choice give: average, top, a layer, concat or weights.")
     ] = "average",

@@ -99,9 +99,18 @@ class Scorer:
             raise InputError("There is no sentence to measure.")
         return total
 
-    @torch.no_grad()
     def fill(self, tokens: Sequence[str], position: int, *, count: int = 10) -> list[Candidate]:
         """The most likely words at `position`, whatever stands there; special tokens are left out."""
+        forward, backward, together = self.expectations(tokens, position)
+        best = together.topk(min(count, len(together) - 3)).indices.tolist()
+        return [
+            Candidate(self.vocabulary.words[word], *(float(part[word]) for part in (together, forward, backward)))
+            for word in best
+        ]
+
+    @torch.no_grad()
+    def expectations(self, tokens: Sequence[str], position: int) -> tuple[Tensor, Tensor, Tensor]:
+        """p(word) of every word at `position`: from the left, from the right, and from both (no special tokens)."""
         left, right = list(tokens[:position]), list(tokens[position + 1 :])
         warm = self.model.warm_state if self.state == "warm" else None
         config = self.model.config
@@ -116,12 +125,7 @@ class Scorer:
             logs.append(torch.log_softmax(top @ self.softmax.weight.T + self.softmax.bias, dim=-1)[0])
         together = logs[0] + logs[1]
         together[list(map(self.vocabulary.id_of, self.vocabulary.special_tokens))] = -torch.inf
-        together = together.softmax(dim=-1)
-        best = together.topk(min(count, len(together) - 3)).indices.tolist()
-        return [
-            Candidate(self.vocabulary.words[word], float(together[word]), *(float(log[word].exp()) for log in logs))
-            for word in best
-        ]
+        return logs[0].exp(), logs[1].exp(), together.softmax(dim=-1)
 
     @torch.no_grad()
     def _score_batch(

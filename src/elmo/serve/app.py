@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -37,6 +37,8 @@ class Service:
         self.engine: Engine | None = None
         self.explorer: Explorer | None = None
         self.failure: str | None = None
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called when the model cannot be opened; the process that runs the app stops then."""
 
     def start(self, models: Models | None = None) -> None:
         """Open what is not open yet, and warm up."""
@@ -91,6 +93,7 @@ async def _start(service: Service, models: Models | None) -> None:
     except Exception as error:
         service.failure = f"The model could not be opened: {error}"
         log.exception("the model could not be opened")
+        service.on_failure()
         return
     log.info("ready", extra={"facts": {"model": service.engine.models.name if service.engine else None}})
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from elmo.bilm.kernels.packing import Precision
 from elmo.checkpoints.pretrained import DEFAULT_MODEL, PretrainedBiLM, load, locate
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.layers import choose_layers
@@ -39,8 +40,13 @@ class Models:
 
 def open_models(settings: ServeSettings) -> Models:
     """Open the biLM and the task models, and refuse settings that do not fit them."""
+    if settings.precision not in get_args(Precision):
+        raise ConfigError(
+            f"Unknown precision {settings.precision!r}; expected one of {', '.join(get_args(Precision))}."
+        )
     bilm = load(locate(settings.model))
-    Embedder(bilm, layers=settings.layers, precision=settings.precision, cache=None)  # type: ignore[arg-type]
+    bilm.precision = settings.precision  # type: ignore[assignment]
+    Embedder(bilm, layers=settings.layers, cache=None)
     if choose_layers(settings.layers, bilm.config.num_layers).form == "all":
         raise ConfigError("--layers all gives no single vector; choose a layer, average, top, concat or weights.")
     tasks: dict[str, TrainedTask] = {}

@@ -22,6 +22,7 @@ from elmo.analysis.similarity import find_in_text, map_word
 from elmo.analysis.word_in_context import Occurrence, read_occurrences
 from elmo.embedding.word_cache import fingerprint
 from elmo.errors import InputError
+from elmo.pretrain.scoring import Scorer
 from elmo.serve.answers import as_base64
 from elmo.serve.engine import Engine
 from elmo.serve.errors import ServiceError
@@ -105,11 +106,9 @@ class Explorer:
     def fill(self, text: str, position: int, *, number: int) -> dict[str, Any]:
         """What the model expects in a token's place."""
         tokens = self._tokens_with(text, position)
-        return {
-            "tokens": tokens,
-            "position": position,
-            **asdict(expected_words(self.engine.bilm, tokens, position, number=number)),
-        }
+        scorer = Scorer(self.engine.bilm, source=self.engine.models.name)
+        filled = expected_words(scorer, tokens, position, number=number)
+        return {"tokens": tokens, "position": position, **asdict(filled)}
 
     def tasks(self) -> list[dict[str, str]]:
         """The tasks that models were given for."""

@@ -1,19 +1,12 @@
-"""Hide a word: what do the two directions, and both together, expect in its place?
-
-forward   softmax(W h_f(t-1) + b)      has read what stands before the place
-backward  softmax(W h_b(t+1) + b)      has read what stands after it
-joint     forward * backward, made to sum to 1
-"""
+"""Hide a word: what do the two directions, and both together, expect in its place?"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from elmo.checkpoints.pretrained import PretrainedBiLM
-from elmo.errors import InputError
+from elmo.pretrain.scoring import Scorer
 
 
 @dataclass(frozen=True)
@@ -32,32 +25,20 @@ class Fill:
     backward: list[Expected]
     joint: list[Expected]
     actual: dict[str, float | None]
-    """By direction; None if the vocabulary lacks the word."""
+    """By direction, in per cent; None if the vocabulary lacks the word."""
 
 
-@torch.no_grad()
-def expected_words(bilm: PretrainedBiLM, tokens: list[str], position: int, *, number: int = 10) -> Fill:
+def expected_words(scorer: Scorer, tokens: list[str], position: int, *, number: int = 10) -> Fill:
     """What the model expects at `position`; the word that stands there is not seen."""
-    if bilm.softmax is None or bilm.vocabulary is None:
-        raise InputError(
-            "This model has no softmax, so it can expect no words. Serve one that was kept with its softmax: "
-            "elmo pretrain keeps it."
-        )
-    batch = bilm.indexer.batch([tokens])
-    top = bilm(batch, keep_markers=True).layers[-1, 0]
-    width = top.shape[1] // 2
-    # With the begin marker in front, token t stands in row t + 1.
-    states = torch.stack([top[position, :width], top[position + 2, width:]])
-    logs = torch.log_softmax(states @ bilm.softmax.weight.T + bilm.softmax.bias, dim=-1)
-    shares = torch.cat([logs, logs.sum(dim=0, keepdim=True)]).softmax(dim=-1)
-    known = tokens[position] in bilm.vocabulary
-    names = ("forward", "backward", "joint")
+    shares = scorer.expectations(tokens, position)
+    word = tokens[position]
+    known = word in scorer.vocabulary
     actual = {
-        name: 100 * float(share[bilm.vocabulary.id_of(tokens[position])]) if known else None
-        for name, share in zip(names, shares, strict=True)
+        name: 100 * float(share[scorer.vocabulary.id_of(word)]) if known else None
+        for name, share in zip(("forward", "backward", "joint"), shares, strict=True)
     }
-    best = [_best(bilm.vocabulary.words, share, number) for share in shares]
-    return Fill(best[0], best[1], best[2], actual)
+    forward, backward, joint = (_best(scorer.vocabulary.words, share, number) for share in shares)
+    return Fill(forward, backward, joint, actual)
 
 
 def _best(words: tuple[str, ...], shares: Tensor, number: int) -> list[Expected]:

@@ -16,8 +16,9 @@ from typing import Any
 
 import uvicorn
 
+from elmo.checkpoints.pretrained import locate
 from elmo.errors import ConfigError
-from elmo.serve.app import create_app
+from elmo.serve.app import Service, create_app
 from elmo.serve.engine import Models, open_models
 from elmo.serve.guard import set_up_logs
 from elmo.serve.metrics import Metrics
@@ -29,6 +30,7 @@ log = logging.getLogger("elmo.serve")
 def run(settings: ServeSettings, *, log_level: str = "info") -> None:
     """Serve until told to stop (SIGTERM, SIGINT); what is under way is finished."""
     set_up_logs(log_level)
+    locate(settings.model)  # a wrong name is told before anything listens
     sock = _bind(settings)
     port = sock.getsockname()[1]
     facts = {"address": f"http://{settings.host}:{port}", "workers": settings.workers, "pid": os.getpid()}
@@ -54,8 +56,9 @@ def _bind(settings: ServeSettings) -> socket.socket:
 
 
 def _serve(settings: ServeSettings, sock: socket.socket, metrics: Metrics, models: Models | None) -> None:
+    app = create_app(settings, metrics, models)
     config = uvicorn.Config(
-        create_app(settings, metrics, models),
+        app,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -66,7 +69,12 @@ def _serve(settings: ServeSettings, sock: socket.socket, metrics: Metrics, model
     # Uvicorn raises a signal again once it has stopped; having stopped as told is a success.
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: None)
-    uvicorn.Server(config).run(sockets=[sock])
+    server = uvicorn.Server(config)
+    service: Service = app.state.service
+    service.on_failure = lambda: setattr(server, "should_exit", True)
+    server.run(sockets=[sock])
+    if service.failure is not None:
+        raise ConfigError(service.failure)
 
 
 class _Workers:

@@ -18,6 +18,7 @@ class ServeSettings:
     model: str | None = None
     """A folder, file, bundled or Hub name; None for the bundled one."""
     precision: str = "float32"
+    """How the LSTMs' weights are kept: float32, float16 or int8."""
     layers: str = "average"
     """What the routes without a `layers` field give."""
     host: str = "127.0.0.1"
