@@ -27,11 +27,17 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 demo: $(VENV)/.installed ## embed examples/sentences.txt with the bundled model
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.installed-dev ## the fast tests
-	$(BIN)/python -m pytest
+# Libraries of gigabytes and a browser, which only the long tests need.
+$(VENV)/.installed-heavy: $(VENV)/.installed-dev
+	$(PIP) install -c constraints.txt -e '.[dev-heavy]'
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+	@touch $@
 
-test-all: $(VENV)/.installed-dev ## every test, the long ones too
-	$(BIN)/python -m pytest -m ''
+test: $(VENV)/.installed-dev ## the fast tests, one process a core
+	$(BIN)/python -m pytest -q -n auto
+
+test-all: $(VENV)/.installed-heavy ## every test, the long ones too
+	$(BIN)/python -m pytest -q -n auto -m ''
 
 lint: $(VENV)/.installed-dev ## ruff and mypy
 	$(BIN)/ruff check .
