@@ -18,7 +18,6 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import time
 from collections.abc import Callable
@@ -43,8 +42,11 @@ ERROR_SENTENCES = 32
 
 
 def open_model(arguments: Arguments, precision: str | None = None) -> PretrainedBiLM:
+    model = elmo.load(arguments.model)
     precision = precision or arguments.precision
-    return elmo.load(arguments.model, **({} if precision == "float32" else {"precision": precision}))
+    if precision != "float32":
+        model.precision = precision
+    return model
 
 
 def make_embedder(arguments: Arguments, model: PretrainedBiLM) -> Embedder:
@@ -162,7 +164,7 @@ def convert(arguments: Arguments, sentences: list[Sentence]) -> dict[str, Any]:
 
 
 def precisions(arguments: Arguments, sentences: list[Sentence]) -> dict[str, Any]:
-    known = "precision" in inspect.signature(PretrainedBiLM.from_pretrained).parameters
+    known = hasattr(open_model(arguments), "precision")
     return {"lower_precisions": ["float16", "int8"] if known else []}
 
 

@@ -23,7 +23,7 @@ QUIET_SHARE = 0.05
 """Of all cores' time; above this, two-thread figures fall apart."""
 
 _TORCH_SHAPES = ((2048, 2048, 2048), (1024, 1024, 4096), (4096, 512, 4096))
-_PACKED_SHAPES = ((240, 512, 16384), (480, 512, 4096), (960, 1024, 4096), (960, 2048, 2048))
+_PACKED_SHAPES = ((480, 512, 4096), (480, 2048, 2048), (960, 1024, 2048), (960, 2048, 2048))
 _READ_BYTES = 512 << 20
 
 
@@ -112,19 +112,14 @@ def packed_peak(seconds: float) -> float:
     import torch
 
     from elmo.bilm.kernels import binding
-    from elmo.bilm.kernels.packing import PackedMatrix
+    from elmo.bilm.kernels.linear import linear
 
     if not binding.available():
         return 0.0
     rates = []
     for rows, inner, columns in _PACKED_SHAPES:
-        left, out = torch.randn(rows, inner), torch.empty(rows, columns)
-        packed = PackedMatrix(torch.randn(columns, inner))
-        product = binding.Product(
-            num_rows=rows, inner=inner, num_columns=columns, left=left.data_ptr(), left_stride=inner,
-            right=packed.address, bias=None, out=out.data_ptr(), out_stride=columns, activation=0,
-        )  # fmt: skip
-        multiply = lambda product=product: binding.library().elmo_multiply(product, 1, binding.num_threads())  # noqa: E731
+        left, right = torch.randn(rows, inner), torch.nn.Linear(inner, columns)
+        multiply = lambda left=left, right=right: linear(left, right)  # noqa: E731
         rates.append(best_rate(2 * rows * inner * columns, multiply, seconds=seconds / len(_PACKED_SHAPES)))
     return max(rates)
 

@@ -5,11 +5,13 @@ A format's file knows only its own names and this dataclass; `BiLM` knows nothin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLM, BiLMState
@@ -65,8 +67,20 @@ def fill(bilm: BiLM, tensors: dict[str, Tensor], *, source: str) -> None:
 
 def empty_bilm(config: BiLMConfig, kind: type[BiLM] = BiLM) -> BiLM:
     """A model whose parameters take no memory until `fill` gives them theirs."""
-    with torch.device("meta"):
+    with torch.device("meta"), _NoStartValues():
         return kind(config)
+
+
+class _NoStartValues(TorchFunctionMode):
+    """Leaves out torch's random start values: for parameters without memory they mean importing its compiler, for seconds."""
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(function, "__module__", None) == "torch.nn.init":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return function(*args, **kwargs)
 
 
 def count_parameters(config: BiLMConfig) -> int:
