@@ -72,7 +72,7 @@ def empty_bilm(config: BiLMConfig, kind: type[BiLM] = BiLM) -> BiLM:
 
 
 class _NoStartValues(TorchFunctionMode):
-    """Leaves out torch's random start values: for parameters without memory they mean importing its compiler, for seconds."""
+    """Leaves out torch's random start values: for parameters without memory, they import its compiler for seconds."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
