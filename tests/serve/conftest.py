@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,16 @@ from elmo.text.characters import CharacterScheme
 from elmo.text.vocabulary import Vocabulary
 
 MAIN = "from elmo.commands import main; main()"
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SOURCE = Path(__file__).parent.parent.parent / "src"
 
 

@@ -1,0 +1,108 @@
+"""Task models behind the service: learned by heart from a few examples, served, asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+
+from elmo.tasks.layers.char_words import CharWordsSettings
+from elmo.tasks.layers.elmo_input import TextSettings, WordSettings
+from elmo.tasks.layers.tag_schemes import LabelledSpan
+from elmo.tasks.layers.word_vectors import embedding_table, frequent_words
+from elmo.tasks.named_entities.data import TaggedSentence
+from elmo.tasks.named_entities.model import EntityModelSettings
+from elmo.tasks.named_entities.task import NamedEntities, NamedEntitiesSettings
+from elmo.tasks.sentiment.data import RatedText
+from elmo.tasks.sentiment.model import SentimentModelSettings
+from elmo.tasks.sentiment.task import Sentiment, SentimentSettings
+from elmo.tasks.task import Task
+from elmo.tasks.trained import TrainedTask
+from elmo.tasks.training import Examples, train
+from elmo.tasks.training_settings import TrainingSettings
+from serve.conftest import CHROMIUM, FLAGS, Server
+
+TEXT = TextSettings(
+    words=WordSettings(dim=16, min_count=1), characters=CharWordsSettings(embedding_dim=4, widths=(3,), num_filters=8)
+)
+NAMES = [
+    TaggedSentence(("Ann", "saw", "Rome"), (LabelledSpan("PER", 0, 1), LabelledSpan("LOC", 2, 3))),
+    TaggedSentence(("Bob", "Lee", "left"), (LabelledSpan("PER", 0, 2),)),
+    TaggedSentence(("Rome", "and", "Acme"), (LabelledSpan("LOC", 0, 1), LabelledSpan("ORG", 2, 3))),
+    TaggedSentence(("the", "dog", "left", "Acme"), (LabelledSpan("ORG", 3, 4),)),
+]
+RATINGS = [RatedText(("good", "film"), 4), RatedText(("bad", "film"), 0), RatedText(("a", "film"), 2)]
+
+
+def learn(task: Task[Any, Any, Any], settings: Any, examples: Sequence[Any]) -> TrainedTask:
+    """A model that knows a few examples by heart."""
+    torch.manual_seed(0)
+    course = TrainingSettings(learning_rate=1e-2, batch_size=4, max_epochs=60, patience=60, clip_norm=5.0)
+    settings = replace(settings, text=TEXT, training=course)
+    words = frequent_words(sentence for example in examples for sentence in task.sentences(example))
+    table = embedding_table(words, None, TEXT.words.dim, seed=0)
+    trained = TrainedTask.new(task, settings, task.inventory(examples, settings), words, table)
+    data = Examples(examples, examples)
+    train(task, trained.model, data, trained.indexer(), trained.inventory, settings.training, seed=0)
+    return trained
+
+
+@pytest.fixture(scope="module")
+def task_server(start_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("tasks")
+    tagger = NamedEntitiesSettings(model=EntityModelSettings(hidden_dim=24, num_layers=1, dropout=0.1))
+    learn(NamedEntities(), tagger, NAMES).save(folder / "names")
+    rater = SentimentSettings(model=SentimentModelSettings(16, 16, 16, dropout=0.1))
+    learn(Sentiment(), rater, RATINGS).save(folder / "ratings")
+    server = start_server("--task", str(folder / "names"), "--task", str(folder / "ratings"))
+    yield server
+    assert server.stop() == 0
+
+
+def test_predictions(task_server: Server) -> None:
+    served = httpx.get(task_server.url + "/tasks", timeout=60).json()
+    assert served[0] == {"name": "named_entities", "input_format": "one sentence a line"}
+    assert [task["name"] for task in served] == ["named_entities", "sentiment"]
+    body = {"inputs": "Ann saw Rome\nBob Lee left"}
+    answer = httpx.post(task_server.url + "/tasks/named-entities", json=body, timeout=60).json()
+    assert [record["tokens"] for record in answer] == [["Ann", "saw", "Rome"], ["Bob", "Lee", "left"]]
+    assert {entity["text"]: entity["label"] for record in answer for entity in record["entities"]} == {
+        "Ann": "PER", "Rome": "LOC", "Bob Lee": "PER",
+    }  # fmt: skip
+    rated = httpx.post(task_server.url + "/tasks/sentiment", json={"inputs": "good film"}, timeout=60).json()
+    assert sum(rated[0]["probabilities"].values()) == pytest.approx(1, abs=0.01)
+    empty = httpx.post(task_server.url + "/tasks/sentiment", json={"inputs": " "}, timeout=60)
+    assert empty.status_code == 400
+    other = httpx.post(task_server.url + "/tasks/entailment", json={"inputs": "a\tb"}, timeout=60)
+    assert other.status_code == 404 and "Served: named_entities, sentiment" in other.json()["error"]
+
+
+@pytest.mark.slow
+def test_panel(task_server: Server) -> None:
+    api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no chromium here: apt-get install chromium")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1100, "height": 800})
+        page.set_default_timeout(60_000)
+        page.goto(task_server.url + "/#panel=tasks")
+        panel = page.locator("#tasks")
+        panel.locator(".result p.text").wait_for()
+        panel.locator("textarea").fill("Ann saw Rome and left Acme")
+        panel.get_by_role("button", name="Analyse").click()
+        panel.locator(".span", has_text="Rome").wait_for()
+        assert panel.locator(".span", has_text="Ann").locator("small").inner_text() == "PER"
+        if folder := os.environ.get("ELMO_SCREENSHOTS"):
+            page.screenshot(path=str(Path(folder) / "tasks.png"), full_page=True)
+        panel.locator("select").select_option("sentiment")
+        panel.get_by_role("button", name="Analyse").click()
+        panel.locator("ol.bars").wait_for()
+        assert panel.locator("ol.bars li").count() == 5
+        browser.close()
