@@ -67,6 +67,7 @@ class BiLMOutput:
     mask: Tensor
     """True where there is a token, (batch, tokens)."""
     state: BiLMState
+    """After each sentence; where it was not needed, it may have no rows."""
 
 
 class BiLM(nn.Module):
@@ -93,10 +94,16 @@ class BiLM(nn.Module):
         *,
         state: BiLMState | None = None,
         keep_markers: bool = False,
+        need_state: bool = True,
     ) -> BiLMOutput:
-        """From the token vectors of the distinct words on: what changes with context."""
+        """From the token vectors of the distinct words on: what changes with context.
+
+        `need_state=False` allows the last marker of each direction, which only the state depends on, to go unread.
+        """
         if inference.fits([vectors, *self._lstm_tensors(state)]):
-            return self._contextualize_fast(vectors, positions, lengths, state=state, keep_markers=keep_markers)
+            return self._contextualize_fast(
+                vectors, positions, lengths, state=state, keep_markers=keep_markers, need_state=need_state
+            )
         tokens = vectors[positions]
         forward = self.forward_lstm(tokens, lengths, state=None if state is None else state.direction(0))
         backward = self._run_backward(tokens, lengths, None if state is None else state.direction(1))
@@ -112,7 +119,14 @@ class BiLM(nn.Module):
         return weights if state is None else [*weights, state.hidden, state.cell]
 
     def _contextualize_fast(
-        self, vectors: Tensor, positions: Tensor, lengths: Tensor, *, state: BiLMState | None, keep_markers: bool
+        self,
+        vectors: Tensor,
+        positions: Tensor,
+        lengths: Tensor,
+        *,
+        state: BiLMState | None,
+        keep_markers: bool,
+        need_state: bool,
     ) -> BiLMOutput:
         """The same by the CPU kernels, both directions at once."""
         trim = 0 if keep_markers else 1
@@ -126,6 +140,7 @@ class BiLM(nn.Module):
             with_tokens=True,
             trim=trim,
             precision=self.precision,
+            with_state=need_state,
         )
         mask = torch.arange(output.layers.shape[2]) < (lengths - 2 * trim)[:, None]
         return BiLMOutput(output.layers, mask, BiLMState(output.hidden, output.cell))

@@ -203,7 +203,7 @@ class Embedder:
                 choice=self.layers, pooling=self.pooling, dtype=self.dtype,
             )  # fmt: skip
             return _Rows([self.layers.arrange(kept) for kept in result.vectors], result.state)
-        output = self.model.contextualize(vectors, positions, lengths, state=state)
+        output = self.model.contextualize(vectors, positions, lengths, state=state, need_state=self.state == "carry")
         return _Rows(self._unpack(self.layers.select(output.layers), where.lengths - 2), output.state)
 
     def _unpack(self, kept: Tensor, num_tokens: Tensor) -> list[np.ndarray]:

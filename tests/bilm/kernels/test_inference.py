@@ -114,6 +114,19 @@ def test_larger_batches(variant: str, cells: int, width: int, lengths: list[int]
     assert_equal(fast, readable(model, *arguments, state=None, keep_markers=False), 1e-5)
 
 
+@pytest.mark.parametrize("lengths", [[2], [21], [5, 2, 9, 3] * 20])
+def test_without_the_state_the_layers_are_the_same(variant: str, lengths: list[int]) -> None:
+    model = make_model(LstmConfig(cell_dim=48, projection_dim=24))
+    arguments = random_batch(lengths, 50, 24, 2)
+    with torch.no_grad():
+        whole = model.contextualize(*arguments)
+        less = model.contextualize(*arguments, need_state=False)
+    # Fewer rows at a step may mean another order of the same sum.
+    assert less.layers.shape == whole.layers.shape
+    assert less.layers.numel() == 0 or (less.layers - whole.layers).abs().max() < 1e-6
+    assert less.state.batch_size == 0
+
+
 def test_two_threads_give_the_same_bits(variant: str) -> None:
     model = make_model(LstmConfig(cell_dim=48, projection_dim=24))
     arguments = random_batch([9, 4, 7] * 20, 50, 24, 2)

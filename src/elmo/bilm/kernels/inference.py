@@ -35,9 +35,9 @@ class StacksOutput:
     layers: Tensor
     """([tokens and] layers, batch, tokens, directions * projection), zero past each sentence's end"""
     hidden: Tensor
-    """(directions, layers, batch, projection)"""
+    """(directions, layers, batch, projection); no rows when no state was asked for"""
     cell: Tensor
-    """(directions, layers, batch, cells)"""
+    """(directions, layers, batch, cells); likewise"""
 
 
 def first_product_width(stack: LstmStack) -> int:
@@ -90,10 +90,12 @@ def run_stacks(
     trim: int = 0,
     first_products: FirstProducts | None = None,
     precision: Precision = "float32",
+    with_state: bool = True,
 ) -> StacksOutput:
     """Run each stack over the same sentences (read from the end where `reverse`).
 
-    `with_tokens` puts the token vectors first among the layers; `trim` leaves out that many tokens at both ends.
+    `with_tokens` puts the token vectors first among the layers; `trim` leaves out that many tokens at both ends. With
+    `trim` and without `with_state` the last token of each direction is not even read.
     """
     config = stacks[0].config
     batch, steps = positions.shape
@@ -101,8 +103,8 @@ def run_stacks(
     words, positions, lengths = words.detach().contiguous(), positions.contiguous(), lengths.contiguous()
     layers = torch.empty(config.num_layers + with_tokens, batch, places, len(stacks) * width)
     # Zeros rather than empty: a row without tokens leaves its state as it is.
-    hidden = torch.zeros(len(stacks), config.num_layers, batch, width)
-    cell = torch.zeros(len(stacks), config.num_layers, batch, config.cell_dim)
+    hidden = torch.zeros(len(stacks), config.num_layers, batch if with_state else 0, width)
+    cell = torch.zeros(len(stacks), config.num_layers, batch if with_state else 0, config.cell_dim)
     directions = []
     keep: list[object] = []  # what the directions point to must outlive the call
     for index, stack in enumerate(stacks):
@@ -119,8 +121,8 @@ def run_stacks(
             num_rows=batch,
             num_words=len(words),
             words=words.data_ptr(),
-            hidden_out=hidden[index].data_ptr(),
-            cell_out=cell[index].data_ptr(),
+            hidden_out=hidden[index].data_ptr() if with_state else None,
+            cell_out=cell[index].data_ptr() if with_state else None,
             out=layers.data_ptr() + 4 * index * width,
             out_layer=layers.stride(0),
             out_row=layers.stride(1),
@@ -134,7 +136,7 @@ def run_stacks(
         if state is not None:
             keep.append(_give_state(direction, state))
             empty = lengths == 0
-            if bool(empty.any()):
+            if with_state and bool(empty.any()):
                 hidden[index][:, empty] = state.hidden.detach()[:, empty]
                 cell[index][:, empty] = state.cell.detach()[:, empty]
         directions.append(direction)

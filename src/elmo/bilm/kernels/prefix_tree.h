@@ -26,12 +26,19 @@ typedef struct {
     int64_t *node;   /* [num_rows, num_levels]: the node of a row's step */
 } prefix_tree;
 
+/* Steps of a row.  When neither the last token's vector nor the state after it is asked for, it is not read. */
+INLINE int64_t row_steps(const elmo_direction *d, int64_t row)
+{
+    int64_t length = d->lengths[row];
+    return d->trim && !d->hidden_out && length ? length - 1 : length;
+}
+
 static int64_t num_tokens(const elmo_direction *d, int64_t *longest)
 {
     int64_t tokens = 0;
     *longest = 0;
     for (int64_t r = 0; r < d->num_rows; r++) {
-        int64_t length = d->lengths[d->rows[r]];
+        int64_t length = row_steps(d, d->rows[r]);
         tokens += length;
         if (length > *longest) *longest = length;
     }
@@ -70,7 +77,7 @@ static void grow_tree(const elmo_direction *d, arena *memory, prefix_tree *tree)
         memset(table, -1, slots * sizeof(int64_t));
         for (int64_t r = 0; r < d->num_rows; r++) {
             int64_t row = d->rows[r];
-            if (d->lengths[row] <= t) continue;
+            if (row_steps(d, row) <= t) continue;
             int64_t word = word_at(d, row, t);
             uint64_t key = ((uint64_t)word * 0x9E3779B97F4A7C15u) ^ ((uint64_t)at[r] * 0xC2B2AE3D27D4EB4Fu);
             int64_t slot = (key ^ key >> 29) & (slots - 1);
