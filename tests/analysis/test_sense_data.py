@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,20 @@ def test_broken_files_are_refused(senses_folder: Path) -> None:
         SenseSet.open(senses_folder / "missing.data.xml")
 
 
+def test_punctuation_can_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "x.data.xml"
+    path.write_text(
+        "<corpus><text><sentence><wf>``</wf><wf>Well</wf><wf>,</wf>"
+        "<instance id='t0' lemma='go_on' pos='VERB'>go , on</instance><wf>!</wf></sentence></text></corpus>"
+    )
+    (tmp_path / "x.gold.key.txt").write_text("t0 go_on%2:42:00::\n")
+    with_it = SenseSet.open(path)
+    assert with_it.has_punctuation()
+    (sentence,) = replace(with_it, punctuation=False).sentences()
+    assert sentence.words == ("Well", "go", ",", "on")
+    assert sentence.targets == (SenseTarget("t0", "go_on", "VERB", 1, 4),)
+
+
 def test_the_real_corpora(shared: Path) -> None:
     semcor = SenseSet.open(shared / "data/wsd/semcor.data.xml.zst")
     sentences = targets = 0
@@ -62,3 +77,4 @@ def test_the_real_corpora(shared: Path) -> None:
         sentences += 1
         targets += len(sentence.targets)
     assert (sentences, targets) == (37_168, 226_226)
+    assert not semcor.has_punctuation()

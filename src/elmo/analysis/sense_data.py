@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from elmo.analysis.files import find_file
@@ -52,6 +53,8 @@ class SenseSet:
     name: str
     data: Path
     gold: dict[str, tuple[str, ...]]
+    punctuation: bool = True
+    """Whether `sentences` leaves punctuation in."""
 
     @classmethod
     def open(cls, data: str | Path) -> SenseSet:
@@ -74,7 +77,12 @@ class SenseSet:
                         f"{self.data}: the instance {target.id} has no line in {self.name}.gold.key.txt; "
                         "check that the two files belong together."
                     )
-            yield sentence
+            yield sentence if self.punctuation else without_punctuation(sentence)
+
+    def has_punctuation(self) -> bool:
+        """Whether the text has it: some conversions of SemCor do not. Told from the first thousand sentences."""
+        words = [word for sentence in islice(read_sentences(self.data), 1000) for word in sentence.words]
+        return sum(not _is_word(word) for word in words) > len(words) / 100
 
 
 def find_sets(folder: Path) -> list[SenseSet]:
@@ -110,6 +118,19 @@ def read_sentences(path: str | Path) -> Iterator[SenseSentence]:
                     element.clear()
     except ElementTree.ParseError as error:
         raise InputError(f"{path} is not whole XML ({error}); expected the format of Raganato et al. 2017.") from error
+
+
+def without_punctuation(sentence: SenseSentence) -> SenseSentence:
+    """The sentence without the tokens that hold neither letter nor digit, unless a target covers them."""
+    covered = {place for target in sentence.targets for place in range(target.start, target.end)}
+    kept = [place for place, word in enumerate(sentence.words) if _is_word(word) or place in covered]
+    moved = {place: number for number, place in enumerate(kept)}
+    targets = (replace(target, start=moved[target.start], end=moved[target.end - 1] + 1) for target in sentence.targets)
+    return SenseSentence(tuple(sentence.words[place] for place in kept), tuple(targets))
+
+
+def _is_word(token: str) -> bool:
+    return any(character.isalnum() for character in token)
 
 
 def _sentence(element: ElementTree.Element) -> SenseSentence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,6 +76,9 @@ def senses(
         Path | None, typer.Option(help="WordNet 3.0's dict folder, or packed as .tar; else looked for in /usr/share.")
     ] = None,
     model: ModelOption = None,
+    punctuation: Annotated[
+        str, typer.Option(help="In the evaluation sets: keep, drop, or auto: as in SemCor, so that both are alike.")
+    ] = "auto",
     baselines: Annotated[bool, typer.Option("--baselines", help="Only the two baselines, without a model.")] = False,
     state: StateOption = "reset",
     json_file: JsonOption = None,
@@ -86,11 +89,15 @@ def senses(
     from elmo.analysis.sense_probe import probe_baselines, probe_senses
     from elmo.analysis.wordnet import WordNet
 
+    if punctuation not in ("auto", "keep", "drop"):
+        raise InputError(f"Unknown --punctuation {punctuation!r}; expected auto, keep or drop.")
     watch = Stopwatch()
     with ExitStack() as stack:
         folder = None if wordnet is None else stack.enter_context(opened_folder(wordnet))
         database = WordNet.read(folder)
         train, evaluation = _sense_sets(data, stack)
+        keep = train.has_punctuation() if punctuation == "auto" else punctuation == "keep"
+        evaluation = [replace(each, punctuation=keep) for each in evaluation]
         facts: dict[str, object] = {}
         if baselines:
             rows = probe_baselines(train, evaluation=evaluation, wordnet=database)
@@ -101,6 +108,7 @@ def senses(
             rows = result.rows
             facts = {
                 **model_facts(embedder, model),
+                "evaluation_punctuation": keep,
                 "targets": result.num_targets,
                 "unseen_lemmas": result.num_unseen,
                 "senses_with_centroid": result.num_senses,
@@ -110,7 +118,7 @@ def senses(
     deliver(
         "sense_probe",
         "Word senses by nearest neighbour",
-        tables=[_sense_table(rows)],
+        tables=[_sense_table(rows, punctuation=keep)],
         data={**facts, "f1": {row.name: row.figures() for row in rows}},
         json_file=json_file,
         folder=output,
@@ -206,7 +214,7 @@ def _pos_table(kind: str, result: TokenProbe) -> MeasuredTable:
     return MeasuredTable(f"{kind}: accuracy", ["", "dev", "test", "L2", "epoch"], rows, note)
 
 
-def _sense_table(rows: list[SenseRow]) -> MeasuredTable:
+def _sense_table(rows: list[SenseRow], *, punctuation: bool) -> MeasuredTable:
     # The names that published tables use, short enough for a terminal.
     short = {
         "senseval2": "SE2",
@@ -218,6 +226,8 @@ def _sense_table(rows: list[SenseRow]) -> MeasuredTable:
     columns = list(rows[0].figures())
     cells = [[row.name, *(f"{row.figures()[column]:.1f}" for column in columns)] for row in rows]
     note = "F1. four: without SemEval-2007, as in the paper's table 5: first sense 65.9, layer 1 67.4, layer 2 69.0."
+    if not punctuation:
+        note += " The evaluation sentences are read without punctuation, which auto does if SemCor has none."
     return MeasuredTable(
         "Word senses by nearest neighbour", ["", *(short.get(column, column) for column in columns)], cells, note
     )
