@@ -16,7 +16,7 @@ setup(
             "elmo.bilm.kernels._native",
             sources=sorted(str(path) for path in KERNELS.glob("*.c")),
             depends=sorted(str(path) for path in KERNELS.glob("*.h")),
-            extra_compile_args=["-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-Wno-psabi"],
+            extra_compile_args=["-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-Wno-psabi", "-g0"],
             extra_link_args=["-pthread"],
             optional=True,
         )
