@@ -5,8 +5,9 @@
     model.encode(["She sat on the river bank."])
 
 A saved model loads with `SentenceTransformer(path, trust_remote_code=True)`: sentence-transformers asks for that flag
-before it imports any module but its own. The layers are mixed by learned weights, as in `elmo.ElmoLayer`. The biLM is frozen unless `trainable=True`; the mix
-always learns. Left out: prompts that are kept out of the pooling (`include_prompt=False`).
+before it imports any module but its own. The layers are mixed by learned weights, as in `elmo.ElmoLayer`. The biLM is
+frozen unless `trainable=True`; the mix always learns. Left out: prompts that are kept out of the pooling
+(`include_prompt=False`).
 """
 
 from __future__ import annotations

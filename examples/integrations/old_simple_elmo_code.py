@@ -1,0 +1,10 @@
+"""A program written for simple_elmo; only its import was changed."""
+
+# was: from simple_elmo import ElmoModel
+from elmo.integrations.simple_elmo import ElmoModel
+
+model = ElmoModel()
+print(model.load("tiny"))  # was: the path of a folder or a zip; those work, too
+sentences = [["First", "sentence", "."], ["Another", "."]]
+print("vectors:", model.get_elmo_vectors(sentences).shape[:2])
+print("averages:", model.get_elmo_vector_average(sentences, layers="top").shape[:1])
