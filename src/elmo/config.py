@@ -26,8 +26,11 @@ from elmo.errors import ConfigError
 T = TypeVar("T")
 
 
-def read(kind: type[T], path: Path | None, *, overrides: Sequence[str] = ()) -> T:
-    """Settings from a TOML file (or the defaults), with `a.b=value` overrides put in afterwards."""
+def read(kind: type[T], path: Path | None, *, overrides: Sequence[str] = (), base: T | None = None) -> T:
+    """Settings from a TOML file (or the defaults), with `a.b=value` overrides put in afterwards.
+
+    `base`: what holds where the file says nothing, if not the defaults of the classes.
+    """
     plain: dict[str, Any] = {}
     if path is not None:
         try:
@@ -38,7 +41,17 @@ def read(kind: type[T], path: Path | None, *, overrides: Sequence[str] = ()) -> 
             raise ConfigError(f"{path} is not a TOML file: {error}.") from error
     for override in overrides:
         put(plain, override)
+    if base is not None:
+        plain = _merged(to_dict(base), plain)
     return from_dict(kind, plain, source=str(path or "the settings"))
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for key, value in above.items():
+        both_tables = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = _merged(result[key], value) if both_tables else value
+    return result
 
 
 def put(plain: dict[str, Any], override: str) -> None:

@@ -1,6 +1,6 @@
 """Text files -> a corpus folder (`corpus.py`), in two readings: one counts the words, one writes their ids.
 
-Memory holds the word types and a buffer, never the text. A folder that was made from the same text is used again.
+Memory holds the word types and a buffer, never the text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,14 +40,29 @@ VERSION = 1
 Say = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class _Text:
+    """The sentences of one source: all lines of its files, or the part that `hold_out` gives it."""
+
+    source: Source
+    role: str
+    files: list[Path]
+    hold_out: int = 0
+
+    def sentences(self, tokenizer: str) -> Iterator[list[str]]:
+        """The tokens of every line, of empty ones too."""
+        for path in self.files:
+            for number, line in read_lines(TextFile(path), ReadProgress()):
+                if not self.hold_out or (number % self.hold_out == 0) == (self.role == "heldout"):
+                    yield words(line, tokenizer)
+
+
 @dataclass
 class _Tally:
     """What the first reading found in one source."""
 
-    source: Source
-    role: str
+    text: _Text
     counts: Counter[str] = field(default_factory=Counter)
-    empty_files: int = 0
     empty_lines: int = 0
 
 
@@ -56,25 +71,32 @@ def open_or_build(
     *,
     train: Sequence[Source],
     heldout: Sequence[Source] = (),
+    hold_out: int = 0,
     tokenizer: str = "whitespace",
     vocabulary: Vocabulary | None = None,
     say: Say = lambda line: None,
 ) -> Corpus:
-    """The corpus of these files: the one in `folder` if it still holds their text, else made anew."""
-    groups = [(source, "train") for source in train] + [(source, "heldout") for source in heldout]
-    files = {(role, source.name): find_files(source) for source, role in groups}
-    recipe = _recipe(groups, files, tokenizer, vocabulary)
+    """The corpus of these files: made once, then found again. A folder that holds another one is refused."""
+    texts = [_Text(source, "train", _find_files(source), 0 if heldout else hold_out) for source in train]
+    texts += [_Text(source, "heldout", _find_files(source)) for source in heldout]
+    if hold_out and not heldout:
+        texts += [replace(text, role="heldout") for text in texts]
+    recipe = _recipe(texts, tokenizer, vocabulary)
     known = _known_index(folder)
-    if known is not None and known["recipe"] == recipe and _same_text(known["files"], files):
-        say(f"corpus: using {folder}")
+    if known is None:
+        _build(folder, texts, recipe, vocabulary, say)
         return Corpus(folder)
-    if known is not None:
-        say(f"corpus: {folder} was made from other text or settings; making it again")
-    _build(folder, groups, files, recipe, vocabulary, say)
+    difference = _difference(known, recipe, texts)
+    if difference:
+        raise InputError(
+            f"{folder} was made from other text: {difference}. Put the old text back to use it; to train on "
+            "the new text, give another folder (-o, --cache), or delete this one if no run needs it."
+        )
+    say(f"corpus: using {folder}")
     return Corpus(folder)
 
 
-def find_files(source: Source) -> list[Path]:
+def _find_files(source: Source) -> list[Path]:
     """The files of a source, globs opened, in a fixed order."""
     found = [file.path for file in find_sources(source.files)]
     if None in found:
@@ -82,42 +104,24 @@ def find_files(source: Source) -> list[Path]:
     return [path for path in found if path is not None]
 
 
-def _build(
-    folder: Path,
-    groups: list[tuple[Source, str]],
-    files: dict[tuple[str, str], list[Path]],
-    recipe: dict[str, Any],
-    vocabulary: Vocabulary | None,
-    say: Say,
-) -> None:
+def _build(folder: Path, texts: list[_Text], recipe: dict[str, Any], vocabulary: Vocabulary | None, say: Say) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / INDEX_FILE).unlink(missing_ok=True)
     for old in folder.glob("spelling-*.u16"):
         old.unlink()
-    fingerprints = {str(path): _fingerprint(path) for paths in files.values() for path in paths}
-    tallies = []
-    for source, role in groups:
-        tally = _count(source, role, files[role, source.name], recipe["tokenizer"])
-        if not tally.counts:
-            raise InputError(f"Source {source.name} ({role}) holds no words in {_names(files[role, source.name])}.")
-        skipped = f"; skipped {tally.empty_files} empty files, {tally.empty_lines} empty lines"
-        say(
-            f"corpus: {role} {source.name}: {tally.counts.total():,} words, {len(tally.counts):,} types"
-            + (skipped if tally.empty_files or tally.empty_lines else "")
-        )
-        tallies.append(tally)
+    fingerprints = {str(path): _fingerprint(path) for text in texts for path in text.files}
+    tallies = [_count(text, recipe["tokenizer"], say) for text in texts]
     lexicon, counts = _lexicon(tallies, vocabulary)
     ids = {word: index for index, word in enumerate(lexicon)}
     specials = SPECIALS if vocabulary is None else vocabulary.special_tokens
     special_ids = [ids[token] for token in specials]
-    sources = _write_ids(folder, groups, files, ids, (special_ids[0], special_ids[1]), recipe["tokenizer"])
+    sources = _write_ids(folder, texts, ids, (special_ids[0], special_ids[1]), recipe["tokenizer"])
     (folder / LEXICON_FILE).write_text("".join(f"{word}\n" for word in lexicon), encoding="utf-8", newline="\n")
     np.array(counts, dtype=np.float64).tofile(folder / COUNTS_FILE)
-    contents = {path: entry["sha256"] for path, entry in fingerprints.items()}
+    contents = [entry["sha256"] for entry in fingerprints.values()]
     index = {
         "recipe": recipe,
         "files": fingerprints,
-        "fingerprint": hashlib.sha256(json.dumps([recipe, list(contents.values())]).encode()).hexdigest(),
+        "fingerprint": hashlib.sha256(json.dumps([recipe, contents]).encode()).hexdigest(),
         "sources": [asdict(source) for source in sources],
         "special_ids": special_ids,
         "given_vocabulary": 0 if vocabulary is None else len(vocabulary),
@@ -128,16 +132,22 @@ def _build(
     os.replace(temporary, folder / INDEX_FILE)
 
 
-def _count(source: Source, role: str, paths: list[Path], tokenizer: str) -> _Tally:
-    tally = _Tally(source, role)
-    for path in paths:
-        before = tally.counts.total() if path.stat().st_size < 1000 else None
-        for tokens in _read(path, tokenizer):
-            if tokens:
-                tally.counts.update(tokens)
-            else:
-                tally.empty_lines += 1
-        tally.empty_files += before is not None and tally.counts.total() == before
+def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:
+    tally = _Tally(text)
+    for tokens in text.sentences(tokenizer):
+        if tokens:
+            tally.counts.update(tokens)
+        else:
+            tally.empty_lines += 1
+    where = f"{text.role} {text.source.name}"
+    if not tally.counts:
+        raise InputError(f"There are no words in {where}: {_names(text.files)}. Check that the files were written.")
+    empty_files = sum(path.stat().st_size == 0 for path in text.files)
+    skipped = f"; skipped {empty_files:,} empty files and {tally.empty_lines:,} empty lines"
+    say(
+        f"corpus: {where}: {tally.counts.total():,} words, {len(tally.counts):,} types"
+        + (skipped if empty_files or tally.empty_lines else "")
+    )
     return tally
 
 
@@ -145,7 +155,7 @@ def _lexicon(tallies: list[_Tally], vocabulary: Vocabulary | None) -> tuple[list
     """All types with how often an epoch reads them; types that only held-out text has come last, with 0."""
     counts: dict[str, float] = {}
     for tally in tallies:
-        weight = tally.source.weight if tally.role == "train" else 0.0
+        weight = tally.text.source.weight if tally.text.role == "train" else 0.0
         for word, count in tally.counts.items():
             counts[word] = counts.get(word, 0.0) + weight * count
     first = list(SPECIALS) if vocabulary is None else list(vocabulary)
@@ -156,20 +166,17 @@ def _lexicon(tallies: list[_Tally], vocabulary: Vocabulary | None) -> tuple[list
 
 
 def _write_ids(
-    folder: Path,
-    groups: list[tuple[Source, str]],
-    files: dict[tuple[str, str], list[Path]],
-    ids: dict[str, int],
-    markers: tuple[int, int],
-    tokenizer: str,
+    folder: Path, texts: list[_Text], ids: dict[str, int], markers: tuple[int, int], tokenizer: str
 ) -> list[CorpusSource]:
     sources: list[CorpusSource] = []
     position = num_sentences = 0
     with (folder / TOKENS_FILE).open("wb") as tokens_file, (folder / SENTENCES_FILE).open("wb") as sentences_file:
         tokens, starts = array("I"), array("Q")
-        for source, role in groups:
+        for text in texts:
             first_sentence, first_position = num_sentences, position
-            for sentence in _all_sentences(files[role, source.name], tokenizer):
+            for sentence in text.sentences(tokenizer):
+                if not sentence:
+                    continue
                 starts.append(position)
                 tokens.append(markers[0])
                 tokens.extend([ids[word] for word in sentence])
@@ -181,7 +188,8 @@ def _write_ids(
                     _flush(starts, sentences_file)
             count = num_sentences - first_sentence
             num_words = position - first_position - 2 * count
-            sources.append(CorpusSource(source.name, role, source.weight, first_sentence, count, num_words))
+            name, weight = text.source.name, text.source.weight
+            sources.append(CorpusSource(name, text.role, weight, first_sentence, count, num_words))
         starts.append(position)
         _flush(tokens, tokens_file)
         _flush(starts, sentences_file)
@@ -193,33 +201,17 @@ def _flush(values: array[int], file: BinaryIO) -> None:
     del values[:]
 
 
-def _all_sentences(paths: list[Path], tokenizer: str) -> Iterator[list[str]]:
-    for path in paths:
-        yield from (tokens for tokens in _read(path, tokenizer) if tokens)
-
-
-def _read(path: Path, tokenizer: str) -> Iterator[list[str]]:
-    """The tokens of every line, of empty ones too."""
-    for _, line in read_lines(TextFile(path), ReadProgress()):
-        yield words(line, tokenizer)
-
-
-def _recipe(
-    groups: list[tuple[Source, str]],
-    files: dict[tuple[str, str], list[Path]],
-    tokenizer: str,
-    vocabulary: Vocabulary | None,
-) -> dict[str, Any]:
+def _recipe(texts: list[_Text], tokenizer: str, vocabulary: Vocabulary | None) -> dict[str, Any]:
     """Everything but the text itself that the folder depends on."""
-    return {
+    recipe = {
         "version": VERSION,
         "sources": [
-            [role, source.name, source.weight, [path.name for path in files[role, source.name]]]
-            for source, role in groups
+            [text.role, text.source.name, text.source.weight, [path.name for path in text.files]] for text in texts
         ],
         "tokenizer": tokenizer,
         "vocabulary": None if vocabulary is None else hashlib.sha256("\n".join(vocabulary).encode()).hexdigest(),
     }
+    return recipe | {"hold_out": texts[0].hold_out} if texts[0].hold_out else recipe
 
 
 def _known_index(folder: Path) -> dict[str, Any] | None:
@@ -229,20 +221,21 @@ def _known_index(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def _same_text(known: dict[str, Any], files: dict[tuple[str, str], list[Path]]) -> bool:
-    """Whether the files hold what they held; their content is read again only if size or time differ."""
-    paths = [path for group in files.values() for path in group]
-    entries = list(known.items())
-    if len(entries) != len({str(path) for path in paths}):
-        return False
-    for path, (name, entry) in zip(dict.fromkeys(paths), entries, strict=True):
+def _difference(known: dict[str, Any], recipe: dict[str, Any], texts: list[_Text]) -> str:
+    """What has changed since the folder was made, in words; nothing if nothing has."""
+    for key in ("version", "tokenizer", "vocabulary", "hold_out"):
+        if known["recipe"].get(key) != recipe.get(key):
+            return f"its {key} differs" if key == "vocabulary" else f"its {key} was {known['recipe'].get(key)}"
+    if known["recipe"]["sources"] != recipe["sources"]:
+        return "its sources, their files or their weights differ"
+    paths = dict.fromkeys(path for text in texts for path in text.files)
+    for path, (name, entry) in zip(paths, known["files"].items(), strict=True):
         status = path.stat()
-        if status.st_size != entry["size"]:
-            return False
-        unchanged = str(path) == name and status.st_mtime_ns == entry["modified"]
+        unchanged = str(path) == name and status.st_size == entry["size"] and status.st_mtime_ns == entry["modified"]
+        # The content is read again only if size or time differ.
         if not unchanged and _fingerprint(path)["sha256"] != entry["sha256"]:
-            return False
-    return True
+            return f"{path} has changed (it had {entry['size']:,} bytes, now {status.st_size:,})"
+    return ""
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class CheckpointFolder:
     def save(self, state: RunState, *, update: int, best_update: int | None = None) -> Path:
         """Write a checkpoint, then drop old ones; the best one stays."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(update)
+        path = self.path(update)
         partial = path.with_suffix(".partial")
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
         try:
@@ -61,7 +61,7 @@ class CheckpointFolder:
         force_to_disk(self.folder)
         kept = {*self.paths()[-self.keep :], path}
         if best_update is not None:
-            kept.add(self._path(best_update))
+            kept.add(self.path(best_update))
         for old in self.paths():
             if old not in kept:
                 old.unlink()
@@ -86,7 +86,8 @@ class CheckpointFolder:
                 "training.keep_checkpoints."
             )
 
-    def _path(self, update: int) -> Path:
+    def path(self, update: int) -> Path:
+        """Where the checkpoint after an update is, if it is kept."""
         return self.folder / f"{_PREFIX}{update:09d}{_SUFFIX}"
 
     def _safe(self) -> str:

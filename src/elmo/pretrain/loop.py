@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from elmo.errors import ElmoError
+from elmo.pretrain import checkpoint
 from elmo.pretrain.checkpoint import CheckpointFolder
 from elmo.pretrain.perplexity import Perplexity, measure
 from elmo.pretrain.run import Run, Update
@@ -36,58 +37,74 @@ class Report:
 Observer = Callable[[Report], None]
 
 
-def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export: Callable[[], None]) -> None:
-    """Train to the end, or until asked to stop; `export` writes the model whenever it is the best so far."""
-    settings, world = run.settings.training, run.world
-    meter, last_saved = _Meter(), time.monotonic()
+def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export: Callable[[], None]) -> bool:
+    """Train to the end (True) or until asked to stop (False); `export` writes the model when it is the best so far."""
+    settings, world, heldout = run.settings.training, run.world, run.corpus.role("heldout")
+    meter, last_saved, tired = _Meter(), time.monotonic(), False
     with _stop_signals() as stop:
-        while run.share_done < 1:
+        while run.share_done < 1 and not tired:
             update = run.step(stop_asked=stop.asked)
             if not update.is_finite and run.progress.half_scale < 1:
                 raise TrainingError(_explain_failure(run, update, checkpoints))
             meter.add(update)
-            number, done = run.progress.update, run.share_done >= 1
+            number, done, better = run.progress.update, run.share_done >= 1, False
             if number % settings.log_every == 0 or done:
                 observe(Report("train", number, meter.values(run)))
                 meter = _Meter()
-            better = tired = False
-            if (number % settings.evaluate_every == 0 or done) and run.corpus.role("heldout"):
-                better = evaluate(run, observe, everything=done)
+            if (number % settings.evaluate_every == 0 or done) and heldout:
+                better = evaluate(run, observe)
                 tired = 0 < settings.patience <= run.progress.failures
-            waited = time.monotonic() - last_saved > 60 * settings.checkpoint_minutes
-            if number % settings.checkpoint_every == 0 or done or better or tired or update.stop or world.agree(waited):
+            waited = world.agree(time.monotonic() - last_saved > 60 * settings.checkpoint_minutes)
+            if number % settings.checkpoint_every == 0 or done or better or tired or update.stop or waited:
                 save(run, checkpoints, observe)
                 last_saved = time.monotonic()
-                if world.leads and (better or not run.corpus.role("heldout")):
+                if world.leads and (better or not heldout):
                     export()
-            if update.stop or tired:
-                observe(Report("stopped" if update.stop else "early stop", number, {}))
-                return
-    observe(Report("finished", run.progress.update, {}))
+            if update.stop and not done:
+                observe(Report("stopped", number, {}))
+                return False
+    _finish(run, checkpoints, observe, export)
+    observe(Report("early stop" if tired else "finished", run.progress.update, {}))
+    return True
 
 
-def evaluate(run: Run, observe: Observer, *, everything: bool = False) -> bool:
-    """Held-out perplexity per source; returns whether it is the best so far."""
-    world, limit = run.world, None if everything else run.settings.training.evaluate_tokens
-    values: dict[str, Any] = {}
-    total = Perplexity(0.0, 0.0, 0)
-    for source in run.corpus.role("heldout"):
-        part = measure(run.bilm, run.softmax, run.corpus, source, max_tokens=limit, shard=(world.rank, world.size))
-        sums = torch.tensor(
-            [part.forward_loss, part.backward_loss, part.num_tokens, part.num_unknown], dtype=torch.float64
-        )
-        forward, backward, tokens, unknown = world.sum(sums.to(world.device)).tolist()
-        result = Perplexity(forward, backward, int(tokens), int(unknown))
-        values[source.name] = result.values()
-        total += result
-    values["all"] = total.values()
-    better = total.both < run.progress.best
+def evaluate(run: Run, observe: Observer) -> bool:
+    """Held-out perplexity per source, on part of the text; returns whether it is the best so far."""
+    results = _measure(run, run.settings.training.evaluate_tokens)
+    total, progress = results["all"].both, run.progress
+    better = total < progress.best
     if better:
-        run.progress = replace(run.progress, best=total.both, best_update=run.progress.update, failures=0)
+        run.progress = replace(progress, best=total, best_update=progress.update, failures=0)
     else:
-        run.progress = replace(run.progress, failures=run.progress.failures + 1)
-    observe(Report("heldout", run.progress.update, {**values, "best": better, "tokens": run.progress.tokens}))
+        run.progress = replace(progress, failures=progress.failures + 1)
+    run.heldout = {name: result.values() for name, result in results.items()}
+    observe(Report("heldout", progress.update, {**run.heldout, "best": better, "tokens": progress.tokens}))
     return better
+
+
+def _finish(run: Run, checkpoints: CheckpointFolder, observe: Observer, export: Callable[[], None]) -> None:
+    """Measure the best model on all held-out text, and write that down with it."""
+    best = checkpoints.path(run.progress.best_update or 0)
+    if not run.corpus.role("heldout") or not best.exists():
+        return
+    run.load_weights(checkpoint.read(best))
+    run.heldout = {name: result.values() for name, result in _measure(run, None).items()}
+    observe(Report("final", run.progress.best_update or 0, dict(run.heldout)))
+    if run.world.leads:
+        export()
+
+
+def _measure(run: Run, max_tokens: int | None) -> dict[str, Perplexity]:
+    """Perplexity of every held-out source and of all together, each process measuring a part."""
+    world, results, total = run.world, {}, Perplexity(0.0, 0.0, 0)
+    for source in run.corpus.role("heldout"):
+        shard = (world.rank, world.size)
+        part = measure(run.bilm, run.softmax, run.corpus, source, max_tokens=max_tokens, shard=shard)
+        sums = [part.forward_loss, part.backward_loss, part.num_tokens, part.num_unknown]
+        everyone = world.sum(torch.tensor(sums, dtype=torch.float64, device=world.device)).tolist()
+        results[source.name] = Perplexity(everyone[0], everyone[1], int(everyone[2]), int(everyone[3]))
+        total += results[source.name]
+    return {**results, "all": total}
 
 
 def save(run: Run, checkpoints: CheckpointFolder, observe: Observer) -> None:

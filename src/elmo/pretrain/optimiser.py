@@ -26,7 +26,8 @@ def learning_rate(settings: OptimiserSettings, *, update: int, progress: float) 
     elif settings.schedule == "stable":
         share = min(1.0, (1 - progress) / settings.decay_share)
     floor = 1.0 if settings.schedule == "constant" else settings.final_share
-    warm = min(1.0, (update + 1) / settings.warmup_updates) if settings.warmup_updates else 1.0
+    # A short run is warm after its first tenth.
+    warm = min(1.0, max((update + 1) / settings.warmup_updates, 10 * progress)) if settings.warmup_updates else 1.0
     return settings.learning_rate * warm * (floor + (1 - floor) * max(0.0, share))
 
 
@@ -39,7 +40,7 @@ class Optimiser:
         self.names = [name for name, parameter in bilm.named_parameters() if parameter.requires_grad]
         self.softmax = softmax
         self.num_updates = 0
-        self.dense = _dense_optimiser(settings, self.parameters)
+        self.dense = _dense_optimiser(settings, self.parameters) if self.parameters else None
         tables = (softmax.weight, softmax.bias)
         starts = (1.0,) if settings.name == "adagrad" else (0.0, 0.0)
         self.row_states = [[torch.full_like(table, start) for start in starts] for table in tables]
@@ -57,18 +58,20 @@ class Optimiser:
 
     def skip(self) -> None:
         """Forget the collected gradients."""
-        self.dense.zero_grad(set_to_none=True)
+        for parameter in self.parameters:
+            parameter.grad = None
 
     @torch.no_grad()
     def step(self, rows: SoftmaxRows, *, rate: float) -> None:
         """Apply the collected gradients and clear them."""
         self.num_updates += 1
-        for group in self.dense.param_groups:
-            group["lr"] = rate
-        self.dense.step()
-        # torch's fused optimisers change weights without saying so, and the kernels go by what autograd counts.
-        torch.autograd.graph.increment_version(self.parameters)
-        self.dense.zero_grad(set_to_none=True)
+        if self.dense is not None:
+            for group in self.dense.param_groups:
+                group["lr"] = rate
+            self.dense.step()
+            # torch's fused optimisers change weights without saying so, and the kernels go by what autograd counts.
+            torch.autograd.graph.increment_version(self.parameters)
+        self.skip()
         tables = ((self.softmax.weight, rows.weight), (self.softmax.bias, rows.bias))
         for (table, taken), states in zip(tables, self.row_states, strict=True):
             if taken.grad is not None:
@@ -104,6 +107,7 @@ class Optimiser:
         """All that must be saved, by name."""
         tensors: dict[str, Tensor] = {}
         for name, parameter in zip(self.names, self.parameters, strict=True):
+            assert self.dense is not None
             for key, value in self.dense.state[parameter].items():
                 tensors[f"dense.{name}.{key}"] = torch.as_tensor(value)
         for table, states in zip(("weight", "bias"), self.row_states, strict=True):
@@ -115,6 +119,7 @@ class Optimiser:
         """The reverse of `state_tensors`."""
         self.num_updates = num_updates
         for name, parameter in zip(self.names, self.parameters, strict=True):
+            assert self.dense is not None
             prefix = f"dense.{name}."
             self.dense.state[parameter] = {
                 key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)

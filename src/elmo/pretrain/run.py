@@ -98,6 +98,8 @@ class Run:
         self.encoder = BatchEncoder(corpus, bilm, softmax.num_words)
         half = settings.training.precision == "float16"
         self.progress = Progress(half_scale=2.0**14 if half else 1.0)
+        self.heldout: dict[str, Any] = {}
+        """The last held-out perplexities, for the model's card."""
         self._model = self.world.wrap(_Both(self.bilm))
         self._num_parts = settings.training.accumulate
         self._states: list[BiLMState | None] = [None] * self._num_parts
@@ -236,8 +238,7 @@ class Run:
 
     def _no_sync(self, index: int) -> AbstractContextManager[Any]:
         """Processes exchange gradients only after the last part."""
-        if self.world.size > 1 and index < self._num_parts - 1:
-            assert isinstance(self._model, DistributedDataParallel)
+        if isinstance(self._model, DistributedDataParallel) and index < self._num_parts - 1:
             return self._model.no_sync()
         return nullcontext()
 
@@ -261,9 +262,7 @@ class Run:
     def load(self, state: RunState) -> None:
         """Go on where a checkpoint left off, with any number of processes."""
         tensors = {name: tensor.to(self.world.device) for name, tensor in state.tensors.items()}
-        self.bilm.load_state_dict(_under("bilm.", tensors))
-        self.softmax.weight.copy_(tensors["softmax.weight"])
-        self.softmax.bias.copy_(tensors["softmax.bias"])
+        self.load_weights(state)
         self.optimiser.load_state_tensors(
             _under("optimiser.", tensors), num_updates=state.counters["optimiser_updates"]
         )
@@ -275,6 +274,13 @@ class Run:
                 BiLMState(tensors["lstm.hidden"][:, :, shard::of], tensors["lstm.cell"][:, :, shard::of])
                 for shard in range(first, first + self._num_parts)
             ]
+
+    @torch.no_grad()
+    def load_weights(self, state: RunState) -> None:
+        """Take a checkpoint's weights, and nothing else."""
+        self.bilm.load_state_dict(_under("bilm.", state.tensors))
+        self.softmax.weight.copy_(state.tensors["softmax.weight"])
+        self.softmax.bias.copy_(state.tensors["softmax.bias"])
 
     def _gather_states(self) -> BiLMState | None:
         """The LSTM states of all rows of a batch, in the batch's order."""

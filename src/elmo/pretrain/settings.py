@@ -84,6 +84,9 @@ class DataSettings:
 
     train: tuple[Source, ...] = ()
     heldout: tuple[Source, ...] = ()
+    hold_out: int = 0
+    """Keep every N-th line of the training text for evaluation instead, if there is no held-out text of its own; its
+    neighbours are trained on, so it flatters the model a little."""
     tokenizer: str = "whitespace"
     """How lines of the training text become tokens: "whitespace" if they are tokenised already, "ptb-like" if not."""
     vocabulary_size: int = 100_000
@@ -109,6 +112,7 @@ class DataSettings:
     def __post_init__(self) -> None:
         for name in ("vocabulary_size", "min_count", "batch_size", "unroll_steps", "batch_tokens", "longest"):
             _require(getattr(self, name) >= 1, f"data.{name}", getattr(self, name), "a whole number above 0")
+        _require(self.hold_out == 0 or self.hold_out > 1, "data.hold_out", self.hold_out, "0, or 2 or more")
         _require(self.vocabulary_size > 3, "data.vocabulary_size", self.vocabulary_size, "more than the 3 specials")
 
 
@@ -140,7 +144,7 @@ class OptimiserSettings:
     final_share: float = 0.02
     """What is left of the learning rate at the end; "constant" keeps all of it."""
     warmup_updates: int = 300
-    """Updates over which the learning rate rises to its full value."""
+    """Updates over which the learning rate rises to its full value; at most a tenth of the run."""
     clip_norm: float = 1.0
     """The gradient's global norm is cut to this, the softmax rows included; 0 leaves it alone."""
     loss_scale: float = 1.0
@@ -167,6 +171,8 @@ class TrainingSettings:
     """Stop after this many updates instead."""
     minutes: float | None = None
     """Stop after this time instead (pauses not counted); the learning rate then follows the clock."""
+    only_softmax: bool = False
+    """Leave the biLM as it is and train the softmax alone."""
     dropout: float = 0.1
     """On each LSTM layer's input and on the output before the softmax, new for every token."""
     seed: int = 0

@@ -20,7 +20,7 @@ from elmo.bilm.initialise import initialise
 from elmo.bilm.model import BiLM
 from elmo.checkpoints import native
 from elmo.checkpoints.checkpoint import Checkpoint
-from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
 from elmo.pretrain import checkpoint
 from elmo.pretrain.batches import make_batches
@@ -34,7 +34,6 @@ from elmo.pretrain.world import World
 from elmo.text.vocabulary import Vocabulary
 
 SETTINGS_FILE = "settings.toml"
-_CACHE = "# cache: "
 Say = Callable[[str], None]
 
 
@@ -71,7 +70,7 @@ class Project:
             "tokens_seen": progress.tokens,
             "updates": progress.update,
             "training_hours": round(progress.seconds / 3600, 3),
-            "heldout_perplexity": progress.best if progress.best_update == progress.update else None,
+            "heldout_perplexity": self.run.heldout,
             "sources": {
                 f"{source.role}/{source.name}": {
                     "words": source.num_words, "sentences": source.num_sentences, "weight": source.weight,
@@ -81,31 +80,39 @@ class Project:
         }  # fmt: skip
 
 
+def has_run(folder: Path) -> bool:
+    """Whether a run was begun there."""
+    return (folder / "run" / SETTINGS_FILE).exists()
+
+
 def begin(
     settings: PretrainSettings,
     folder: Path,
     *,
     cache: Path | None = None,
-    initial: PretrainedBiLM | None = None,
+    initial: str | Path | None = None,
     world: World | None = None,
     say: Say = lambda line: None,
 ) -> Project:
-    """A new run, from random weights or from a model's."""
+    """A new run, from random weights or from those of the model `initial`."""
     world = world or World()
     path = folder / "run" / SETTINGS_FILE
     if world.leads:
-        if path.exists():
+        if has_run(folder):
             raise CheckpointError(
                 f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
             )
         # First of all, so that a run that dies while it reads the text can be resumed too.
-        _write_settings(path, settings, cache)
+        _write_settings(path, settings, {"cache": cache, "from": initial})
     try:
-        return _assemble(settings, folder, cache, initial, world, say)
+        project = _assemble(settings, folder, cache, None if initial is None else load(initial), world, say)
     except ElmoError:
         if world.leads:
             path.unlink(missing_ok=True)
         raise
+    if initial is not None and world.leads:
+        project.export()
+    return project
 
 
 def resume(
@@ -118,11 +125,15 @@ def resume(
 ) -> Project:
     """The run in `folder`, from its last checkpoint."""
     path = folder / "run" / SETTINGS_FILE
-    if not path.exists():
+    if not has_run(folder):
         raise CheckpointError(f"{folder} holds no run: {path} is missing. Give the folder that elmo pretrain -o made.")
-    cache = cache or _known_cache(path)
+    origins = _read_origins(path)
+    cache = cache or (Path(origins["cache"]) if "cache" in origins else None)
     settings = config.read(PretrainSettings, path, overrides=overrides)
-    project = _assemble(settings, folder, cache, None, world or World(), say)
+    initial = None
+    if "from" in origins:
+        initial = load(folder if native.matches(folder) else origins["from"])
+    project = _assemble(settings, folder, cache, initial, world or World(), say)
     latest = project.checkpoints.latest()
     if latest is None:
         say("no checkpoint yet: starting from the beginning")
@@ -138,19 +149,31 @@ def resume(
     return project
 
 
-def _write_settings(path: Path, settings: PretrainSettings, cache: Path | None) -> None:
+def _write_settings(path: Path, settings: PretrainSettings, origins: dict[str, str | Path | None]) -> None:
+    """The settings as TOML; where things came from stands above them, in comments that `_read_origins` reads."""
+    lines = []
+    for name, origin in origins.items():
+        if origin is not None:
+            lines.append(
+                f"# {name}: {Path(origin).absolute() if Path(origin).exists() or name == 'cache' else origin}\n"
+            )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text((f"{_CACHE}{cache.absolute()}\n" if cache else "") + config.to_toml(settings), encoding="utf-8")
+        path.write_text("".join(lines) + config.to_toml(settings), encoding="utf-8")
     except OSError as error:
         raise CheckpointError(
             f"Cannot write into {path.parent}: {error.strerror}. Choose another folder with -o."
         ) from error
 
 
-def _known_cache(path: Path) -> Path | None:
-    first_line = path.read_text(encoding="utf-8").partition("\n")[0]
-    return Path(first_line.removeprefix(_CACHE)) if first_line.startswith(_CACHE) else None
+def _read_origins(path: Path) -> dict[str, str]:
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("# "):
+            break
+        name, _, origin = line.removeprefix("# ").partition(": ")
+        found[name] = origin
+    return found
 
 
 def _assemble(
@@ -172,10 +195,17 @@ def _assemble(
     if not world.leads:
         world.wait()
     corpus = open_or_build(
-        corpus_folder, train=data.train, heldout=data.heldout, tokenizer=data.tokenizer, vocabulary=given, say=say
+        corpus_folder,
+        train=data.train,
+        heldout=data.heldout,
+        hold_out=data.hold_out,
+        tokenizer=data.tokenizer,
+        vocabulary=given,
+        say=say,
     )
     num_words = corpus.vocabulary_size(data.vocabulary_size, data.min_count)
     bilm, softmax = _model(settings, corpus, num_words, initial)
+    bilm.requires_grad_(not settings.training.only_softmax)
     if world.leads:
         if bilm.config.characters is not None:
             corpus.spelling(bilm.config.characters)

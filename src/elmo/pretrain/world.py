@@ -44,7 +44,7 @@ class World:
 
     def wrap(self, module: nn.Module) -> nn.Module:
         """The module with its gradients averaged over all processes."""
-        if self.size == 1:
+        if self.size == 1 or not any(parameter.requires_grad for parameter in module.parameters()):
             return module
         on_gpu = self.device.type == "cuda"
         return DistributedDataParallel(module, device_ids=[self.device] if on_gpu else None)

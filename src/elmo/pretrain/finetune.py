@@ -1,0 +1,178 @@
+"""Adapt a biLM to a domain's text (paper, section 3.4 and supplement): ignore all labels, train the language model on.
+
+    model ──────────────────────────▶ all weights, one epoch ──▶ DIR
+      └─ softmax missing or words new ─▶ softmax alone first ─┘    (DIR/run/head)
+
+The published weight files have no softmax. A new one, over the words of the user's text, knows nothing at first, and
+its large gradients would spoil the biLM; so it learns alone before everything learns together. When the vocabulary
+changes, the rows of words that both vocabularies have are copied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from elmo import config
+from elmo.checkpoints import native
+from elmo.checkpoints.checkpoint import SoftmaxWeights
+from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.errors import CheckpointError, ConfigError
+from elmo.pretrain.scoring import check_sizes
+from elmo.pretrain.settings import (
+    DataSettings,
+    OptimiserSettings,
+    PretrainSettings,
+    SoftmaxSettings,
+    TrainingSettings,
+)
+from elmo.pretrain.start import Project, Say, has_run, resume
+from elmo.pretrain.start import begin as begin_run
+from elmo.pretrain.world import World
+from elmo.text.inputs import read_sentences
+from elmo.text.vocabulary import Vocabulary
+
+_PLAN, _START, _HEAD = Path("run/finetune.toml"), Path("run/start"), Path("run/head")
+
+
+@dataclass(frozen=True)
+class FinetuneSettings:
+    """A fine-tuning run; configs/finetune/*.toml give values."""
+
+    words: Literal["model", "text", "both"] = "model"
+    """The softmax's vocabulary afterwards: the model's; the text's; or the model's and the words of the text that it
+    lacks. A model without a softmax always takes the text's."""
+    head_epochs: float = 1.0
+    """Epochs in which a softmax with new words learns alone; 0 lets everything learn at once."""
+    head_learning_rate: float = 5e-3
+    data: DataSettings = field(default_factory=lambda: DataSettings(hold_out=20, min_count=3))
+    softmax: SoftmaxSettings = field(default_factory=SoftmaxSettings)
+    optimiser: OptimiserSettings = field(
+        default_factory=lambda: OptimiserSettings(learning_rate=1e-3, warmup_updates=50)
+    )
+    training: TrainingSettings = field(
+        default_factory=lambda: TrainingSettings(
+            epochs=1.0, evaluate_every=500, evaluate_tokens=1_000_000, checkpoint_every=500
+        )
+    )
+
+    def whole_run(self) -> PretrainSettings:
+        """The settings under which everything learns."""
+        return PretrainSettings(data=self.data, softmax=self.softmax, optimiser=self.optimiser, training=self.training)
+
+    def head_run(self) -> PretrainSettings:
+        """The settings under which the softmax learns alone."""
+        return PretrainSettings(
+            data=self.data,
+            softmax=self.softmax,
+            optimiser=replace(self.optimiser, learning_rate=self.head_learning_rate),
+            # Without dropout: the biLM is then the same for every reading, as it will be in use.
+            training=replace(self.training, epochs=self.head_epochs, only_softmax=True, dropout=0.0),
+        )
+
+
+@dataclass(frozen=True)
+class Head:
+    """A softmax for the text to come."""
+
+    softmax: SoftmaxWeights
+    vocabulary: Vocabulary
+    num_copied: int
+    """Words whose rows were copied from the model's softmax."""
+    num_new: int
+    """Words that the model's softmax did not know."""
+
+
+def make_head(model: PretrainedBiLM, settings: FinetuneSettings) -> Head:
+    """The model's softmax, changed to the vocabulary that the settings ask for."""
+    vocabulary = _choose_vocabulary(model, settings)
+    dim = model.config.lstm.projection_dim
+    generator = torch.Generator().manual_seed(settings.training.seed)
+    weight = torch.empty(len(vocabulary), dim).normal_(0, 1 / math.sqrt(dim), generator=generator)
+    bias = torch.zeros(len(vocabulary))
+    shared: list[str] = []
+    if model.softmax is not None and model.vocabulary is not None:
+        shared = [word for word in vocabulary if word in model.vocabulary]
+        old, new = torch.tensor(model.vocabulary.ids(shared)), torch.tensor(vocabulary.ids(shared))
+        weight[new], bias[new] = model.softmax.weight[old], model.softmax.bias[old]
+        # A new word starts out as rare as the rarest known ones, not as likely as the average.
+        fresh = torch.ones(len(vocabulary), dtype=torch.bool).index_fill_(0, new, False)
+        bias[fresh] = torch.quantile(model.softmax.bias[old][-10_000:], 0.05)
+    return Head(SoftmaxWeights(weight, bias), vocabulary, len(shared), len(vocabulary) - len(shared))
+
+
+def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, say: Say) -> None:
+    """Lay a fine-tuning run down in `folder`; `stages` carries it out."""
+    if world.leads:
+        if (folder / "run").exists():
+            raise CheckpointError(
+                f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
+            )
+        model = load(name)
+        if model.softmax is not None and model.vocabulary is not None:
+            check_sizes(len(model.vocabulary), len(model.softmax.weight), source=name)
+        head = make_head(model, settings)
+        origin = f"{head.num_copied:,} copied from {name}" if model.softmax else f"all new, as {name} has no softmax"
+        say(f"softmax: {len(head.vocabulary):,} words, {origin}, {head.num_new:,} to learn")
+        start_from = replace(model.to_checkpoint(), softmax=head.softmax, vocabulary=head.vocabulary, warm_state=None)
+        native.write(start_from, folder / _START)
+        plan = replace(settings, head_epochs=settings.head_epochs if head.num_new else 0.0)
+        (folder / _PLAN).write_text(config.to_toml(plan), encoding="utf-8")
+    world.wait()
+
+
+def stages(folder: Path, *, world: World, say: Say) -> Iterator[tuple[str, Project]]:
+    """What is still to do, as runs to train one after the other: the softmax alone if it has new words, then all."""
+    if not (folder / _PLAN).exists():
+        raise CheckpointError(f"{folder} holds no fine-tuning run. Give the folder that elmo finetune -o made.")
+    plan = config.read(FinetuneSettings, folder / _PLAN)
+    corpus, start_from = folder / "run" / "corpus", folder / _START
+    if not has_run(folder) and plan.head_epochs:
+        head_folder, start_from = folder / _HEAD, folder / _HEAD
+        if has_run(head_folder):
+            yield "softmax alone", resume(head_folder, world=world, say=say)
+        else:
+            settings = plan.head_run()
+            yield (
+                "softmax alone",
+                begin_run(settings, head_folder, initial=folder / _START, cache=corpus, world=world, say=say),
+            )
+    if has_run(folder):
+        yield "all weights", resume(folder, world=world, say=say)
+    else:
+        yield "all weights", begin_run(plan.whole_run(), folder, initial=start_from, cache=corpus, world=world, say=say)
+
+
+def _choose_vocabulary(model: PretrainedBiLM, settings: FinetuneSettings) -> Vocabulary:
+    known = model.vocabulary if model.softmax is not None or model.config.word_embedding is not None else None
+    if model.config.word_embedding is not None:
+        # The word table's rows are numbered by this vocabulary: it cannot change.
+        if known is None:
+            raise CheckpointError("This model reads words by their number, but came without its vocabulary file.")
+        return known
+    if settings.data.vocabulary:
+        return Vocabulary.load(settings.data.vocabulary)
+    if known is not None and settings.words == "model":
+        return known
+    files = [file for source in settings.data.train for file in source.files]
+    if not files:
+        raise ConfigError("There is no text to train on. Give files with --train.")
+    sentences = read_sentences(files, format="lines", tokenizer=settings.data.tokenizer)
+    counted = Vocabulary.build(
+        chain.from_iterable(sentence.tokens for sentence in sentences),
+        max_size=settings.data.vocabulary_size,
+        min_count=settings.data.min_count,
+    )
+    begin, end = model.config.begin_sentence, model.config.end_sentence
+    if (begin, end) != (counted.begin_sentence, counted.end_sentence):
+        counted = Vocabulary((begin, end, *counted.words[2:]), begin_sentence=begin, end_sentence=end)
+    if known is None or settings.words == "text":
+        return counted
+    new = tuple(word for word in counted.words[3:] if word not in known)
+    return replace(known, words=known.words + new)
