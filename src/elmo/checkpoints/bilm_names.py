@@ -49,9 +49,11 @@ def _exchange_gates(ours: Tensor) -> Tensor:
 
 
 CONVOLUTION = Transform(
-    lambda stored: (stored[0].permute(2, 1, 0).contiguous(),), lambda ours: ours.permute(2, 1, 0)[None]
+    lambda stored: (stored[0].permute(2, 1, 0).contiguous(),),
+    lambda ours: ours.permute(2, 1, 0)[None],
+    lambda ours: (1, *ours[::-1]),
 )
-GATE_KERNEL = Transform(_read_kernel, _write_kernel)
+GATE_KERNEL = Transform(_read_kernel, _write_kernel, lambda ours, _: (2 * ours[1], ours[0]))
 GATE_BIAS = Transform(lambda stored: (_exchange_gates(stored),), _exchange_gates)
 
 

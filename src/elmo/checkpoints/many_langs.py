@@ -240,7 +240,11 @@ def _read_highway(stored: Tensor) -> tuple[Tensor, ...]:
     return -gate, transform.contiguous()
 
 
-HIGHWAY = Transform(_read_highway, lambda carry, transform: torch.cat([transform, -carry]))
+HIGHWAY = Transform(
+    _read_highway,
+    lambda carry, transform: torch.cat([transform, -carry]),
+    lambda carry, _: (2 * carry[0], *carry[1:]),
+)
 
 
 def renames(config: BiLMConfig) -> Iterator[Rename]:

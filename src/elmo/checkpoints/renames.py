@@ -38,6 +38,9 @@ class Transform:
 
     read: Callable[[Tensor], tuple[Tensor, ...]]
     write: Callable[..., Tensor]
+    shape: Callable[..., tuple[int, ...]] = lambda *ours: ours[0]
+    """The stored array's shape by those of our parameters. `write` would tell, too, but on tensors without memory it
+    makes torch import its compiler, which takes longer than to open a model."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +55,21 @@ class Rename:
         """The array to store."""
         return self.transform.write(*(parameters[name] for name in self.ours))
 
+    def stored_shape(self, parameters: Mapping[str, Tensor]) -> tuple[int, ...]:
+        """The shape of what `write` would give."""
+        return self.transform.shape(*(tuple(parameters[name].shape) for name in self.ours))
+
 
 def _zero_row_in_front(stored: Tensor) -> Tensor:
     return torch.cat([stored.new_zeros(1, stored.shape[1]), stored])
 
 
 AS_IS = Transform(lambda stored: (stored,), lambda ours: ours)
-TRANSPOSED = Transform(lambda stored: (stored.T.contiguous(),), lambda ours: ours.T)
+TRANSPOSED = Transform(lambda stored: (stored.T.contiguous(),), lambda ours: ours.T, lambda ours: ours[::-1])
 # Our row 0 means "no token"; the old tools put it in when they open a file.
-ZERO_ROW_IN_FRONT = Transform(lambda stored: (_zero_row_in_front(stored),), lambda ours: ours[1:])
+ZERO_ROW_IN_FRONT = Transform(
+    lambda stored: (_zero_row_in_front(stored),), lambda ours: ours[1:], lambda ours: (ours[0] - 1, *ours[1:])
+)
 
 
 def read_renamed(
@@ -91,7 +100,7 @@ def _check(
     is_extra: Callable[[str], bool],
     source: str,
 ) -> None:
-    expected = {rename.theirs: tuple(rename.write(parameters).shape) for rename in table}
+    expected = {rename.theirs: rename.stored_shape(parameters) for rename in table}
     missing = [name for name in expected if name not in stored]
     extra = [name for name in stored if name not in expected and is_extra(name)]
     present = {name: stored[name] for name in expected if name in stored}
