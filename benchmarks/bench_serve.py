@@ -4,7 +4,7 @@
 
 Three ways over the same texts: the Embedder in bulk, the service with one request at a time, the service with many
 clients. The server is a process of its own on loopback, the clients another; all share the machine's processors.
-Without --model a biLM of random weights is made, a quarter of the paper's width.
+Without --model a biLM of the paper's size with random weights is made.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ MAIN = "from elmo.commands import main; main()"
 
 def make_model(folder: Path) -> Path:
     config = BiLMConfig(
-        lstm=LstmConfig(cell_dim=2048, projection_dim=256, num_layers=2),
+        lstm=LstmConfig(cell_dim=4096, projection_dim=512, num_layers=2),
         characters=CharacterScheme.utf8(),
         char_cnn=CharCnnConfig(
-            embedding_dim=16, filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512)), num_highway=1
+            embedding_dim=16,
+            filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
+            num_highway=2,
         ),
     )
     bilm = PretrainedBiLM(config)
@@ -142,7 +144,7 @@ def main() -> None:
         library = (library + bulk(embedder, texts, options.seconds / 2)) / 2
     result = {
         "benchmark": "serve",
-        "model": options.model or "random 2x2048/256",
+        "model": options.model or "random, the paper's size",
         "clients": options.clients,
         "texts_per_request": options.texts,
         "library_tokens_per_second": round(library),
