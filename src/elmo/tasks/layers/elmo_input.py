@@ -35,7 +35,7 @@ class WordSettings:
     vectors: str = ""
     """A GloVe or word2vec text file; none means that vectors are learned from the task's data alone."""
     learn: bool = True
-    """Whether the vectors go on learning."""
+    """Whether vectors from a file go on learning; without a file they always do."""
     min_count: int = 2
     """A word of the training text that no file has a vector for needs so many occurrences."""
     max_vectors: int = 50_000
@@ -111,7 +111,8 @@ class TextInput(nn.Module):
         super().__init__()
         self.settings = settings
         self.elmo_settings = elmo or ElmoSettings()
-        self.word_embedding = nn.Embedding.from_pretrained(word_table, freeze=not settings.words.learn, padding_idx=0)
+        is_fixed = bool(settings.words.vectors) and not settings.words.learn
+        self.word_embedding = nn.Embedding.from_pretrained(word_table, freeze=is_fixed, padding_idx=0)
         self.characters = CharWords(settings.characters) if settings.characters.widths else None
         self.elmo: ElmoLayer | None = None
         if bilm is not None:

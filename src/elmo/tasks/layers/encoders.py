@@ -1,7 +1,7 @@
 """Bidirectional RNNs over padded texts, with variational dropout on what goes into each layer.
 
-Padding never reaches the RNN: the backward direction starts at a text's own last token. Left out: the alternating
-highway LSTM of semantic roles (`highway_lstm.py`).
+Padding never reaches the RNN: the backward direction starts at a text's own last token. On CPUs the layers run through
+`fused_rnn.py`. Left out: the alternating highway LSTM of semantic roles (`highway_lstm.py`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from typing import Literal
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from elmo.tasks.layers.dropout import VariationalDropout
+from elmo.tasks.layers.fused_rnn import run_gru, run_lstm
+
+_WEIGHT_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 class BidirectionalRnn(nn.Module):
@@ -31,7 +34,7 @@ class BidirectionalRnn(nn.Module):
         super().__init__()
         self.output_dim = 2 * hidden_dim
         """Both directions side by side."""
-        rnn = nn.LSTM if kind == "lstm" else nn.GRU
+        rnn, self.run = (nn.LSTM, run_lstm) if kind == "lstm" else (nn.GRU, run_gru)
         widths = [input_dim] + [self.output_dim] * (num_layers - 1)
         self.layers = nn.ModuleList(rnn(width, hidden_dim, batch_first=True, bidirectional=True) for width in widths)
         self.dropout = VariationalDropout(dropout)
@@ -45,8 +48,17 @@ class BidirectionalRnn(nn.Module):
         lengths = mask.sum(dim=1).cpu()
         for layer in self.layers:
             packed = pack_padded_sequence(self.dropout(vectors), lengths, batch_first=True, enforce_sorted=False)
-            vectors, _ = pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=mask.shape[1])
+            output = self._run_fused(layer, packed) if vectors.is_cpu else layer(packed)[0]
+            vectors, _ = pad_packed_sequence(output, batch_first=True, total_length=mask.shape[1])
         return vectors
+
+    def _run_fused(self, layer: nn.Module, packed: PackedSequence) -> PackedSequence:
+        batch_sizes = packed.batch_sizes.tolist()
+        directions = []
+        for ending in ("", "_reverse"):
+            weights = [getattr(layer, f"{name}_l0{ending}") for name in _WEIGHT_NAMES]
+            directions.append(self.run(packed.data, batch_sizes, weights, reverse=bool(ending)))
+        return packed._replace(data=torch.cat(directions, dim=1))
 
 
 def _initialise(layer: nn.Module, hidden_dim: int, *, is_lstm: bool) -> None:

@@ -1,0 +1,221 @@
+"""`elmo task`: train, evaluate and use the six tasks of the paper, with and without ELMo."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elmo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from elmo.tasks.trained import TrainedTask
+
+app = typer.Typer(help="The six tasks of the paper, each with and without ELMo.", no_args_is_help=True)
+
+_NAMES = "question_answering, entailment, semantic_roles, coreference, named_entities or sentiment."
+_Name = Annotated[str, typer.Argument(metavar="NAME", help=_NAMES)]
+_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="What elmo task train wrote.")]
+_Threads = Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch.")]
+_Preset = Annotated[str, typer.Option(help="quick (minutes on two cores) or paper (the paper's sizes).")]
+_Config = Annotated[Path | None, typer.Option("--config", help="Settings in TOML instead of the task's own presets.")]
+_Overrides = Annotated[list[str] | None, typer.Option("--set", help="A setting, such as training.max_epochs=3.")]
+
+
+@app.command()
+def train(
+    name: _Name,
+    train_file: Annotated[str, typer.Option("--train", help="What to learn from.")],
+    dev_file: Annotated[str, typer.Option("--dev", help="What progress is measured on.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the models and results.json.")],
+    test_file: Annotated[str | None, typer.Option("--test", help="What the result is measured on.")] = None,
+    elmo: Annotated[
+        str | None, typer.Option(help="A biLM: path, bundled or Hub name; none for the baseline. Default: the bundled.")
+    ] = None,
+    place: Annotated[str | None, typer.Option(help="Where ELMo goes: input, output or both.")] = None,
+    vectors: Annotated[str | None, typer.Option(help="Static word vectors: a GloVe or word2vec text file.")] = None,
+    seeds: Annotated[int, typer.Option(help="How many times to train, each from other random weights.")] = 1,
+    preset: _Preset = "quick",
+    settings_file: _Config = None,
+    overrides: _Overrides = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Keep the biLM's layers in this folder, for other runs too.")
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Compute the biLM's layers anew in every epoch.")
+    ] = False,
+    threads: _Threads = 0,
+) -> None:
+    """Train a task model. A run that was stopped goes on when the same command is given again."""
+    import torch
+
+    from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
+    from elmo.tasks.catalog import find_task
+    from elmo.tasks.presets import read_settings
+    from elmo.tasks.run import TaskRun, run
+
+    if seeds < 1:
+        raise ConfigError(f"--seeds is {seeds}; expected 1 or more.")
+    _set_threads(threads)
+    # Denormal numbers, which training meets often, are slower than others by a factor of ten and more.
+    torch.set_flush_denormal(True)
+    task = find_task(name)
+    changes = [f'elmo.place="{place}"'] if place else []
+    changes += [f"text.words.vectors={json.dumps(vectors)}"] if vectors else []
+    settings = read_settings(task, preset=preset, path=settings_file, overrides=[*changes, *(overrides or ())])
+    bilm = None if elmo == "none" else load(elmo)
+    job = TaskRun(
+        task,
+        settings,
+        train_file,
+        dev_file,
+        output,
+        test=test_file,
+        seeds=tuple(range(seeds)),
+        elmo_name=elmo or DEFAULT_MODEL,
+        cache=not no_cache,
+        cache_folder=cache,
+    )
+    with _Display(task.headline) as display:
+        results = run(job, bilm=bilm, report=display.show)
+    _tell(results, output)
+
+
+@app.command()
+def evaluate(
+    folder: _Folder,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A labelled file, in a format that the task reads.")],
+    predictions: Annotated[Path | None, typer.Option(help="Write every prediction here, one JSON a line.")] = None,
+    threads: _Threads = 0,
+) -> None:
+    """Score a trained model on a labelled file; prints one JSON object."""
+    _set_threads(threads)
+    trained = _load(folder)
+    task = trained.task
+    examples = task.read(data, trained.settings, "evaluate")
+    task.check(data, examples, trained.inventory)
+    found = trained.predict(examples)
+    if predictions is not None:
+        records = (json.dumps(task.record(e, p), ensure_ascii=False) for e, p in zip(examples, found, strict=True))
+        predictions.write_text("\n".join(records) + "\n", encoding="utf-8")
+    typer.echo(json.dumps({key: round(value, 3) for key, value in task.score(examples, found).items()}))
+
+
+@app.command()
+def predict(
+    folder: _Folder,
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="A text file, or - for stdin.")] = "-",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of marked-up text.")] = False,
+    threads: _Threads = 0,
+) -> None:
+    """Apply a trained model to plain text."""
+    from elmo.tasks.reading import numbered_lines
+
+    _set_threads(threads)
+    trained = _load(folder)
+    task = trained.task
+    text = sys.stdin.read() if source == "-" else "\n".join(line for _, line in numbered_lines(source))
+    examples = task.parse(text, trained.settings, trained.inventory)
+    if not examples:
+        raise ConfigError(f"There is nothing to predict in the input; expected {task.input_format}.")
+    for example, prediction in zip(examples, trained.predict(examples), strict=True):
+        if as_json:
+            typer.echo(json.dumps(task.record(example, prediction), ensure_ascii=False))
+        else:
+            typer.echo(task.show(example, prediction))
+
+
+@app.command()
+def settings(
+    name: _Name, preset: _Preset = "quick", settings_file: _Config = None, overrides: _Overrides = None
+) -> None:
+    """Print a task's settings as TOML; change them and give them back with --config."""
+    from elmo import config
+    from elmo.tasks.catalog import find_task
+    from elmo.tasks.presets import read_settings
+
+    chosen = read_settings(find_task(name), preset=preset, path=settings_file, overrides=overrides or ())
+    typer.echo(config.to_toml(chosen), nl=False)
+
+
+def _load(folder: Path) -> TrainedTask:
+    from elmo.tasks.trained import TrainedTask
+
+    return TrainedTask.load(folder)
+
+
+def _set_threads(threads: int) -> None:
+    if threads < 0:
+        raise ConfigError(f"--threads is {threads}; expected 1 or more, or 0 for torch's choice.")
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def _tell(results: dict[str, Any], output: Path) -> None:
+    name = results["headline"]
+    for split in ("dev", "test"):
+        if results[split] is not None:
+            spread = f" +- {results[split]['std']:.2f}" if len(results["seeds"]) > 1 else ""
+            typer.echo(f"{split} {name}: {results[split]['mean']:.2f}{spread}")
+    seconds = sum(seed["seconds"] for seed in results["seeds"])
+    typer.echo(f"trained in {seconds:.0f} s, peak memory {results['peak_memory_mb']:.0f} MB: {output / 'results.json'}")
+
+
+class _Display:
+    """Progress on standard error: bars on a terminal, a line for each epoch elsewhere."""
+
+    def __init__(self, headline: str) -> None:
+        self.headline = headline
+        self.bar: Any = None
+        self.task: Any = None
+
+    def __enter__(self) -> _Display:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+            self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def show(self, event: Any) -> None:
+        from elmo.tasks.run import CacheProgress, CacheSize, SeedStarts
+        from elmo.tasks.training import Epoch, Step
+
+        if isinstance(event, CacheSize):
+            self._say(f"the biLM's layers are kept while training: {event.num_bytes / 1e6:,.0f} MB")
+        elif isinstance(event, CacheProgress):
+            self._draw("layers", event.done, event.total)
+        elif isinstance(event, SeedStarts):
+            self._say(f"seed {event.seed}")
+        elif isinstance(event, Step):
+            self._draw(f"epoch {event.epoch}, loss {event.loss:.3f}", event.step, event.num_steps)
+        elif isinstance(event, Epoch):
+            best = "  *" if event.is_best else ""
+            score = f"{self.headline} {event.scores[self.headline]:.2f}"
+            self._say(f"epoch {event.epoch}: loss {event.loss:.3f}, {score}, {event.seconds:.0f} s{best}")
+
+    def _say(self, line: str) -> None:
+        if self.bar is not None:
+            self.bar.console.print(line, highlight=False)
+        else:
+            typer.echo(line, err=True)
+
+    def _draw(self, label: str, done: int, total: int) -> None:
+        if self.bar is None:
+            return
+        if self.task is None or done == 1:
+            if self.task is not None:
+                self.bar.remove_task(self.task)
+            self.task = self.bar.add_task(label, total=total)
+        self.bar.update(self.task, description=label, completed=done, total=total)

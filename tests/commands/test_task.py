@@ -1,0 +1,85 @@
+"""`elmo task` by the real command: train, evaluate, predict, and one sentence for bad input."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from elmo.commands import app
+
+TRAIN = "Ann\tB-PER\nleft\tO\nRome\tB-LOC\n\nBob\tB-PER\nsaw\tO\nNew\tB-LOC\nYork\tI-LOC\n\n" * 8
+SMALL = [
+    "text.words.dim=12", "text.characters.num_filters=8", "model.hidden_dim=12",
+    "model.dropout=0.1", "elmo.dropout=0.1",
+    "training.learning_rate=0.02", "training.max_epochs=6", "training.batch_size=4",
+]  # fmt: skip
+
+
+def elmo(*arguments: str, stdin: str = "") -> Result:
+    result = CliRunner().invoke(app, ["task", *arguments], input=stdin, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*arguments: str) -> str:
+    """What the real command says, in a process of its own, when it exits with code 2."""
+    command = [sys.executable, "-c", "from elmo.commands import main; main()", "task", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2 and not result.stdout
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("task") / "names.conll"
+    path.write_text(TRAIN, encoding="utf-8")
+    return path
+
+
+def train(data: Path, folder: Path, *more: str) -> Result:
+    files = ["--train", str(data), "--dev", str(data), "--test", str(data), "-o", str(folder)]
+    settings = [part for setting in SMALL for part in ("--set", setting)]
+    return elmo("train", "named_entities", *files, *settings, "--threads", "1", *more)
+
+
+def test_a_model_is_trained_evaluated_and_used(data: Path, tmp_path: Path) -> None:
+    run = train(data, tmp_path / "run", "--place", "both")
+    assert "test f1: 100.00" in run.stdout
+    assert "the biLM's layers are kept while training" in run.stderr
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["place"] == "both" and results["test"]["mean"] == 100
+
+    scores = elmo("evaluate", str(tmp_path / "run"), str(data), "--predictions", str(tmp_path / "p.jsonl"))
+    assert json.loads(scores.stdout) == {"f1": 100.0, "precision": 100.0, "recall": 100.0}
+    assert len((tmp_path / "p.jsonl").read_text().splitlines()) == 16
+
+    marked = elmo("predict", str(tmp_path / "run"), stdin="Ann left Rome\n")
+    assert marked.stdout == "[PER Ann] left [LOC Rome]\n"
+    record = json.loads(elmo("predict", str(tmp_path / "run"), "--json", stdin="Bob saw New York").stdout)
+    assert [entity["text"] for entity in record["entities"]] == ["Bob", "New York"]
+
+
+def test_the_baseline_takes_no_bilm(data: Path, tmp_path: Path) -> None:
+    train(data, tmp_path / "run", "--elmo", "none", "--seeds", "2")
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["elmo"] is None and len(results["seeds"]) == 2
+    assert not (tmp_path / "run" / "elmo").exists()
+
+
+def test_bad_input_gets_one_sentence_and_code_2(data: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.conll"
+    broken.write_text("Ann\tB-PER\nleft\n", encoding="utf-8")
+    output = tmp_path / "run"
+    files = ["--train", str(data), "--dev", str(broken), "-o", str(output), "--elmo", "none"]
+    assert refused("train", "named_entities", *files) == (
+        f"elmo: {broken}, line 2: found 1 columns; expected 2, like the sentence's first line 1.\n"
+    )
+    assert not output.exists(), "nothing half written"
+
+
+def test_settings_are_printed_as_toml() -> None:
+    assert "[training]" in elmo("settings", "sentiment", "--preset", "paper").stdout
