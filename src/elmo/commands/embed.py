@@ -120,13 +120,14 @@ def _progress_bar(read: ReadProgress) -> Iterator[Any]:
                 return
             drawn = now
             speed = report.num_tokens / (now - started)
-            total = _estimate_tokens(report, read)
             shown = f"{report.num_tokens:,} tokens, {speed:,.0f} a second"
+            total = _estimate_tokens(report, read)
             if total is None:
                 bar.update(task, shown=shown)
                 return
-            share = min(report.num_tokens / total, 1.0)
-            left = _duration((total - report.num_tokens) / max(speed, 1))
+            done = report.num_tokens + report.num_tokens_resumed
+            left = _duration((total - done) / max(speed, 1))
+            share = min(done / total, 1.0)
             bar.update(task, total=1.0, completed=share, shown=f"{share:4.0%}, {shown}, {left} left")
 
         yield show
@@ -136,9 +137,7 @@ def _estimate_tokens(report: FileReport, read: ReadProgress) -> float | None:
     """How many tokens the whole input will have, going by what has been read of it."""
     if not read.bytes_total or not read.bytes_read:
         return None
-    total = report.num_tokens_read * read.bytes_total / read.bytes_read
-    # Sentences that an earlier run finished are read but not embedded.
-    return max(total, report.num_tokens_read, 1) if not report.num_resumed else None
+    return max(report.num_tokens_read * read.bytes_total / read.bytes_read, 1)
 
 
 def _duration(seconds: float) -> str:

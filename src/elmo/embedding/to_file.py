@@ -42,6 +42,7 @@ class FileReport:
     """Words longer than the model can see."""
     num_resumed: int = 0
     """Sentences that a run before this one had finished."""
+    num_tokens_resumed: int = 0
     already_complete: bool = False
 
 
@@ -95,6 +96,7 @@ class _Run:
             finished = index < self._writer.num_finished
             if finished:
                 self._writer.skip(sentence.tokens)
+                self._report.num_tokens_resumed += len(sentence.tokens)
             if not finished or self._replay:
                 text = " ".join(sentence.tokens) if sentence.text is None else sentence.text.strip()
                 self._waiting.append((index, text))
