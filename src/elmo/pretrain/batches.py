@@ -191,8 +191,9 @@ class Sentences:
 
     @property
     def epochs_read(self) -> float:
-        within_pool = self.batch / len(self.cuts) * self.pool_size
-        return self.epoch + min(1.0, (self.pool * self.pool_size + within_pool) / self.order.epoch_size)
+        place = self.pool * self.pool_size
+        count = min(self.pool_size, self.order.epoch_size - place)
+        return self.epoch + (place + count * (self.batch / len(self.cuts))) / self.order.epoch_size
 
     @property
     def epoch_updates(self) -> float:

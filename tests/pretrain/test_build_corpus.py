@@ -1,0 +1,161 @@
+"""Text -> ids: what is stored, what is skipped, when it is made again."""
+
+import gzip
+import lzma
+import os
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo.errors import InputError
+from elmo.pretrain.build_corpus import open_or_build
+from elmo.pretrain.corpus import SPECIALS, Corpus
+from elmo.pretrain.settings import Source
+from elmo.text.characters import CharacterScheme
+from elmo.text.vocabulary import Vocabulary
+
+
+def write(path: Path, text: str) -> Source:
+    path.write_text(text, encoding="utf-8")
+    return Source(path.stem, (str(path),))
+
+
+def texts(corpus: Corpus, role: str) -> list[str]:
+    """The sentences as they were, read back from the ids."""
+    words = corpus.words()
+    found = []
+    for source in corpus.role(role):
+        for index in range(source.first_sentence, source.first_sentence + source.num_sentences):
+            start, end = corpus.offsets[index : index + 2]
+            ids = corpus.tokens[start:end]
+            assert (words[ids[0]], words[ids[-1]]) == ("<S>", "</S>")
+            found.append(" ".join(words[word] for word in ids[1:-1]))
+    return found
+
+
+def test_ids_give_the_text_back(tmp_path: Path) -> None:
+    train = write(tmp_path / "a.txt", "b a b\n\n  \nc b ü\n")
+    heldout = write(tmp_path / "h.txt", "b new\n")
+    said: list[str] = []
+    corpus = open_or_build(tmp_path / "corpus", train=[train], heldout=[heldout], say=said.append)
+    assert corpus.words() == [*SPECIALS, "b", "a", "c", "ü", "new"]
+    assert corpus.counts.tolist() == [0, 0, 0, 3, 1, 1, 1, 0]
+    assert texts(corpus, "train") == ["b a b", "c b ü"]
+    assert texts(corpus, "heldout") == ["b new"]
+    assert [(source.num_words, source.num_tokens) for source in corpus.sources] == [(6, 8), (2, 3)]
+    assert "skipped 0 empty files and 2 empty lines" in said[0]
+
+
+def test_the_vocabulary_is_a_prefix_of_the_lexicon(tmp_path: Path) -> None:
+    corpus = open_or_build(tmp_path / "corpus", train=[write(tmp_path / "a.txt", "a a a b b c c d\n")])
+    assert corpus.words(corpus.vocabulary_size(5, 1)) == [*SPECIALS, "a", "b"]
+    assert corpus.words(corpus.vocabulary_size(100, 2)) == [*SPECIALS, "a", "b", "c"]
+
+
+def test_a_given_vocabulary_comes_first_and_stays_whole(tmp_path: Path) -> None:
+    given = Vocabulary(("<S>", "</S>", "<UNK>", "zebra", "a"))
+    source = write(tmp_path / "a.txt", "b b a\n")
+    corpus = open_or_build(tmp_path / "corpus", train=[source], vocabulary=given)
+    assert corpus.words() == [*given.words, "b"]
+    assert corpus.vocabulary_size(4, 3) == 5
+
+
+def test_weights_count(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "a.txt", "a a\n"), write(tmp_path / "b.txt", "b\n")
+    second = Source("b", second.files, weight=3.0)
+    corpus = open_or_build(tmp_path / "corpus", train=[first, second])
+    assert corpus.words()[3:] == ["b", "a"]
+
+
+def test_compressed_files_and_globs_are_one_text(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    parts = ["a b\n", "c d\n", "e f\n", "g h\n"]
+    (tmp_path / "p0.txt").write_text(parts[0], encoding="utf-8")
+    (tmp_path / "p1.txt.gz").write_bytes(gzip.compress(parts[1].encode()))
+    (tmp_path / "p2.txt.xz").write_bytes(lzma.compress(parts[2].encode()))
+    (tmp_path / "p3.txt.zst").write_bytes(zstandard.ZstdCompressor().compress(parts[3].encode()))
+    (tmp_path / "p4.txt").write_text("", encoding="utf-8")
+    said: list[str] = []
+    source = Source("parts", (str(tmp_path / "p*"),))
+    corpus = open_or_build(tmp_path / "corpus", train=[source], say=said.append)
+    assert texts(corpus, "train") == ["a b", "c d", "e f", "g h"]
+    assert "skipped 1 empty files" in said[0]
+
+
+def test_it_is_made_once(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.txt", "a b\n")
+    first = open_or_build(tmp_path / "corpus", train=[source])
+    made = (tmp_path / "corpus" / "tokens.u32").stat().st_mtime_ns
+    os.utime(tmp_path / "a.txt", (1, 1))  # a copy of the same text is the same text
+    again = open_or_build(tmp_path / "corpus", train=[source])
+    assert (tmp_path / "corpus" / "tokens.u32").stat().st_mtime_ns == made
+    assert again.fingerprint == first.fingerprint
+
+
+def test_changed_text_is_refused_and_the_old_ids_stay(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.txt", "a b\n")
+    open_or_build(tmp_path / "corpus", train=[source])
+    write(tmp_path / "a.txt", "a c\n")
+    with pytest.raises(InputError, match=r"a\.txt has changed"):
+        open_or_build(tmp_path / "corpus", train=[source])
+    with pytest.raises(InputError, match="its tokenizer was whitespace"):
+        open_or_build(tmp_path / "corpus", train=[source], tokenizer="ptb-like")
+    assert texts(Corpus(tmp_path / "corpus"), "train") == ["a b"]
+
+
+def test_a_build_that_was_interrupted_is_made_again(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.txt", "a b\n")
+    open_or_build(tmp_path / "corpus", train=[source])
+    (tmp_path / "corpus" / "corpus.json").unlink()
+    (tmp_path / "corpus" / "tokens.u32").write_bytes(b"rubbish!")
+    assert texts(open_or_build(tmp_path / "corpus", train=[source]), "train") == ["a b"]
+
+
+def test_every_nth_line_can_be_held_out(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.txt", "a\nb\nc\nd\ne\n")
+    corpus = open_or_build(tmp_path / "corpus", train=[source], hold_out=2)
+    assert texts(corpus, "train") == ["a", "c", "e"]
+    assert texts(corpus, "heldout") == ["b", "d"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"", "no words in train a"), (b"\n\n", "no words"), (b"caf\xe9\n", "not UTF-8")]
+)
+def test_text_without_words_or_in_another_encoding(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        open_or_build(tmp_path / "corpus", train=[Source("a", (str(tmp_path / "a.txt"),))])
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.txt"):
+        open_or_build(tmp_path / "corpus", train=[Source("a", (str(tmp_path / "nowhere.txt"),))])
+
+
+def test_spelling_is_that_of_the_scheme(tmp_path: Path) -> None:
+    corpus = open_or_build(tmp_path / "corpus", train=[write(tmp_path / "a.txt", "cat Ünïcode " + "x" * 80 + "\n")])
+    for scheme in (CharacterScheme.utf8(), CharacterScheme.codepoints(corpus.characters(), 12)):
+        table = corpus.spelling(scheme)
+        assert [list(row) for row in table] == [scheme.encode_word(word) for word in corpus.words()]
+
+
+def test_characters_by_falling_frequency(tmp_path: Path) -> None:
+    corpus = open_or_build(tmp_path / "corpus", train=[write(tmp_path / "a.txt", "aab é\n")])
+    assert corpus.characters() == "abé"
+
+
+def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
+    line = " ".join(f"w{index}" for index in range(40)) + "\n"
+    peaks = []
+    for factor in (1, 12):
+        source = write(tmp_path / f"{factor}.txt", line * 3_000 * factor)
+        tracemalloc.start()
+        corpus = open_or_build(tmp_path / f"corpus{factor}", train=[source])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert len(corpus.tokens) == 42 * 3_000 * factor
+    # The buffer fills up in the larger one (4 MB and its copy); 1.4 million ids alone would be 5.8 MB, as text 9.
+    assert peaks[1] - peaks[0] < 9_000_000
+    assert isinstance(corpus.tokens, np.memmap)

@@ -1,0 +1,120 @@
+"""Scores of tokens, words for a gap, and the three states."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.pretrain.scoring import Scorer
+from elmo.pretrain.softmax import WordSoftmax
+from elmo.pretrain.warm_state import make_warm_state
+from elmo.text.vocabulary import Vocabulary
+
+WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "dog", "sees", ".")
+TEXT = [["the", "cat", "sees", "."], ["the", "dog", "."], ["the", "zebra", "sees", "the", "cat", "."], ["dog"]]
+
+
+@pytest.fixture
+def model(make_bilm: Callable[..., PretrainedBiLM]) -> PretrainedBiLM:
+    bilm = make_bilm()
+    bilm.vocabulary = Vocabulary(WORDS)
+    softmax = WordSoftmax.initialise(len(WORDS), 6, torch.Generator().manual_seed(1))
+    softmax.weight.mul_(20)
+    bilm.softmax = softmax.to_weights()
+    return bilm
+
+
+def test_scores_come_in_order_and_for_every_token(model: PretrainedBiLM) -> None:
+    scores = list(Scorer(model).score(TEXT, batch_tokens=8))
+    assert [score.tokens for score in scores] == TEXT
+    assert [len(score.forward) for score in scores] == [len(score.backward) for score in scores] == [5, 4, 7, 2]
+    assert [score.num_unknown for score in scores] == [0, 0, 1, 0]
+    for score, alone in zip(scores, TEXT, strict=True):
+        (expected,) = Scorer(model).score([alone])
+        torch.testing.assert_close(score.forward, expected.forward)
+        torch.testing.assert_close(score.backward, expected.backward)
+
+
+def test_what_comes_later_does_not_matter_forward_nor_what_came_before_backward(model: PretrainedBiLM) -> None:
+    first, second = Scorer(model).score([["the", "cat", "sees"], ["the", "cat", "."]])
+    torch.testing.assert_close(first.forward[:2], second.forward[:2])
+    one, other = Scorer(model).score([["the", "cat", "."], ["dog", "cat", "."]])
+    torch.testing.assert_close(one.backward[1:3], other.backward[1:3])
+    assert not torch.allclose(one.forward[1:3], other.forward[1:3])
+
+
+def test_forward_probabilities_sum_to_one(model: PretrainedBiLM) -> None:
+    sentences = [["the", word] for word in WORDS[2:]]
+    total = sum(float(score.forward[1].exp()) for score in Scorer(model).score(sentences))
+    (ended,) = Scorer(model).score([["the"]])
+    # `<S>` is the only target left: it never comes in a text, but the softmax has a row for it.
+    assert total + float(ended.forward[1].exp()) < 1
+    distribution = Scorer(model).fill(["the", "?"], 1, count=5)
+    assert math.isclose(
+        distribution[0].forward,
+        float(next(Scorer(model).score([["the", distribution[0].word]])).forward[1].exp()),
+        rel_tol=1e-4,
+    )
+
+
+def test_fill_multiplies_both_sides(model: PretrainedBiLM) -> None:
+    scorer = Scorer(model)
+    candidates = scorer.fill(["the", "___", "sees", "."], 1, count=5)
+    assert [candidate.word for candidate in candidates] != []
+    assert not {candidate.word for candidate in candidates} & set(WORDS[:3])
+    assert math.isclose(sum(candidate.probability for candidate in candidates), 1.0, rel_tol=1e-4)
+    for candidate in candidates:
+        (score,) = scorer.score([["the", candidate.word, "sees", "."]])
+        assert math.isclose(candidate.forward, float(score.forward[1].exp()), rel_tol=1e-4)
+        assert math.isclose(candidate.backward, float(score.backward[1].exp()), rel_tol=1e-4)
+    products = [candidate.forward * candidate.backward for candidate in candidates]
+    assert products == sorted(products, reverse=True)
+
+
+def test_states(model: PretrainedBiLM) -> None:
+    reset = list(Scorer(model).score(TEXT))
+    carried = list(Scorer(model, state="carry").score(TEXT))
+    torch.testing.assert_close(reset[0].forward, carried[0].forward)
+    assert not torch.allclose(reset[1].forward, carried[1].forward)
+    with pytest.raises(ConfigError, match="no warm state"):
+        Scorer(model, state="warm")
+    model.warm_state = make_warm_state(model, TEXT * 3, rows=3)
+    assert model.warm_state.hidden.shape == (2, 2, 1, 6)
+    warm = list(Scorer(model, state="warm").score(TEXT))
+    assert not torch.allclose(reset[0].forward, warm[0].forward)
+    torch.testing.assert_close(warm[1].forward, next(Scorer(model, state="warm").score([TEXT[1]])).forward)
+
+
+def test_a_warm_state_of_one_text_is_its_last_state(model: PretrainedBiLM) -> None:
+    warm = make_warm_state(model, TEXT, rows=1)
+    state = None
+    with torch.no_grad():
+        for sentence in TEXT:
+            state = model(model.indexer.batch([sentence]), state).state
+    assert state is not None
+    torch.testing.assert_close(warm.hidden, state.hidden)
+    with pytest.raises(InputError, match="no sentence"):
+        make_warm_state(model, [])
+
+
+@pytest.mark.parametrize("empty", [[], [[]]])
+def test_nothing_to_measure(model: PretrainedBiLM, empty: Sequence[list[str]]) -> None:
+    if not empty:
+        with pytest.raises(InputError, match="no sentence"):
+            Scorer(model).perplexity(empty)
+    else:
+        assert Scorer(model).perplexity(empty).num_tokens == 1  # an empty sentence still ends
+
+
+def test_a_model_without_softmax_says_how_to_get_one(make_bilm: Callable[..., PretrainedBiLM]) -> None:
+    with pytest.raises(CheckpointError, match="elmo finetune weights.hdf5 --train TEXT"):
+        Scorer(make_bilm(), source="weights.hdf5")
+
+
+def test_a_vocabulary_that_does_not_fit_names_both_sizes(model: PretrainedBiLM) -> None:
+    model.vocabulary = Vocabulary(WORDS[:5])
+    with pytest.raises(CheckpointError, match="5 words, but its softmax has 8 rows"):
+        Scorer(model)
