@@ -7,7 +7,7 @@ import torch
 
 from elmo.bilm.kernels import binding
 from elmo.bilm.kernels.linear import multiply, product
-from elmo.bilm.kernels.packing import PackedMatrix
+from elmo.bilm.kernels.packing import PackedMatrix, PackedTransposed
 
 
 def test_halves_of_every_size(variant: str) -> None:
@@ -32,6 +32,25 @@ def test_products_of_bytes_are_exact(variant: str, rows: int, inner: int, column
     multiply(product(left, PackedMatrix(weight, precision="int8"), out=out))
     exact = left.double() @ weight.double().T
     assert (out - exact).abs().max() <= 1e-5 * exact.abs().max()
+
+
+@pytest.mark.parametrize("rows, inner, columns", [(1, 4, 5), (3, 7, 70), (40, 130, 64), (7, 1501, 33)])
+def test_products_of_bfloat16_are_exact(variant: str, rows: int, inner: int, columns: int) -> None:
+    """Small whole numbers are bfloat16, and so short a sum of their products is a float."""
+    torch.manual_seed(0)
+    left, weight = torch.randint(-9, 10, (rows, inner)).float(), torch.randint(-9, 10, (columns, inner)).float()
+    out = torch.empty(rows, columns)
+    multiply(product(left, PackedMatrix(weight, precision="bfloat16"), out=out))
+    assert torch.equal(out, left @ weight.T)
+    multiply(product(left, PackedTransposed(weight.T.contiguous(), precision="bfloat16"), out=out))
+    assert torch.equal(out, left @ weight.T)
+
+
+def test_bfloat16_rounds_to_the_nearest(variant: str) -> None:
+    values = torch.randn(100)
+    out = torch.empty(1, 100)
+    multiply(product(torch.ones(1, 1), PackedMatrix(values[:, None], precision="bfloat16"), out=out))
+    assert torch.equal(out[0], values.bfloat16().float())
 
 
 def test_changes_behind_autograds_back_are_seen(variant: str) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from elmo.bilm.config import LstmConfig
+from elmo.bilm.kernels import binding
 from elmo.bilm.lstm import LstmStack, StackState
 
 
@@ -145,3 +146,21 @@ def test_a_changed_weight_is_noticed(variant: str) -> None:
         optimizer.step()
         losses.append(loss.item())
     assert losses[0] > losses[1] > losses[2]
+
+
+@pytest.mark.parametrize("cells, width", [(200, 72), (33, 17), (20, 20)])
+def test_bfloat16_products(variant: str, monkeypatch: pytest.MonkeyPatch, cells: int, width: int) -> None:
+    """Inside autocast, gradients are those of float32 to the precision of bfloat16."""
+    monkeypatch.setattr(binding, "has_fast_bfloat16", lambda: True)
+    stack = make_stack(LstmConfig(cell_dim=cells, projection_dim=width), 0)
+    torch.manual_seed(0)
+    lengths = torch.randint(0, 6, (31,))
+    tokens, state = torch.randn(31, 5, width), stack.zero_state(31)
+    directions = [torch.randn(2, 31, 5, width), torch.randn_like(state.hidden), torch.randn_like(state.cell)]
+    exact, exact_gradients = gradients(stack, tokens, lengths, state, directions)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough, rough_gradients = gradients(stack, tokens, lengths, state, directions)
+    assert not torch.equal(rough[0], exact[0]), "autocast changes nothing: the products were not bfloat16"
+    for ours, theirs in zip((*rough, *rough_gradients), (*exact, *exact_gradients), strict=True):
+        assert ours.dtype == torch.float32
+        assert (ours - theirs).norm() <= 0.02 * theirs.norm()

@@ -311,6 +311,11 @@ def vector_length() -> int:
     return int(library().elmo_vector_length())
 
 
+def has_fast_bfloat16() -> bool:
+    """Whether this processor multiplies bfloat16 faster than float32."""
+    return available() and bool(library().elmo_fast_pairs())
+
+
 def num_threads() -> int:
     """As many as torch may use: `torch.set_num_threads` and OMP_NUM_THREADS hold for the kernels too."""
     return torch.get_num_threads()

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const elmo_variant *chosen;
-int elmo_has_vnni;
+int elmo_has_vnni, elmo_has_bf16;
 
 /* "portable", "avx2", "avx512", or "" for the best there is; 0 if this processor has it. */
 int elmo_choose(const char *name)
@@ -14,7 +14,8 @@ int elmo_choose(const char *name)
     if (!*name || !strcmp(name, "portable")) found = &elmo_portable;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    elmo_has_vnni = __builtin_cpu_supports("avx512vnni");
+    elmo_has_vnni = __builtin_cpu_supports("avx512vnni") > 0;
+    elmo_has_bf16 = __builtin_cpu_supports("avx512bf16") > 0;
     int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -26,6 +27,8 @@ int elmo_choose(const char *name)
 }
 
 const char *elmo_name(void) { return chosen->name; }
+/* Whether products of bfloat16 are faster than those of floats. */
+int elmo_fast_pairs(void) { return elmo_has_bf16 && !strcmp(chosen->name, "avx512"); }
 int64_t elmo_vector_length(void) { return chosen->vector_length; }
 
 enum { PACK_PARTS = 8 };
@@ -52,7 +55,9 @@ static void convert_part(void *context, int64_t part)
     const convert_job *j = context;
     int64_t first = part * j->num_panels / PACK_PARTS, last = (part + 1) * j->num_panels / PACK_PARTS;
     int64_t width = 4 * chosen->vector_length, inner = j->inner;
-    int64_t bytes = j->format == ELMO_BYTES ? (inner + 3) / 4 * 4 * width : inner * width * 2;
+    int64_t bytes = j->format == ELMO_BYTES   ? (inner + 3) / 4 * 4 * width
+                    : j->format == ELMO_PAIRS ? (inner + 1) / 2 * 4 * width
+                                              : inner * width * 2;
     chosen->convert(j->packed + first * inner * width, inner, last - first, j->format,
                     (char *)j->to->panels + first * bytes, (float *)j->to->scale + first * width,
                     (int32_t *)j->to->correction + first * width);

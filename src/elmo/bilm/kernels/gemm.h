@@ -6,6 +6,7 @@
 INLINE const char *panel_at(const elmo_matrix *b, int64_t inner, int64_t p, int64_t k)
 {
     if (b->format == ELMO_BYTES) return (const char *)b->panels + (p * ceil_div(inner, 4) * 4 + k) * NR;
+    if (b->format == ELMO_PAIRS) return (const char *)b->panels + (p * ceil_div(inner, 2) * 2 + k) * NR * 2;
     return (const char *)b->panels + (p * inner + k) * NR * (b->format == ELMO_HALVES ? 2 : 4);
 }
 
@@ -16,14 +17,14 @@ static void tile_sum(int64_t rows, left_rows a, int64_t start, int64_t inner, in
                      const elmo_matrix *b, int64_t p, int64_t tile, int64_t tiles, const char *next, float *sums,
                      int first)
 {
-    const char *panel = panel_at(b, inner, p, from);
-    int64_t bytes = panel_at(b, inner, p, to) - panel, terms = b->format == ELMO_BYTES ? (to - from) / 4 : to - from;
-    int64_t parts = terms ? ceil_div(bytes, terms * LINE) : 1;
+    int words = b->format == ELMO_BYTES || b->format == ELMO_PAIRS;
+    int64_t terms = words ? terms_of_word(b->format) : 1, parts = NR * (b->format == ELMO_HALVES ? 2 : 4) / LINE;
     int fetches = tiles >= parts && tile < parts;
-    const char *ahead = fetches ? next + tile * terms * LINE : panel;
+    const char *panel = panel_at(b, inner, p, from);
+    const char *ahead = fetches ? next + tile * ((to - from) / terms) * LINE : panel;
     int64_t step = fetches ? LINE : 0;
-    if (b->format == ELMO_BYTES) {
-        sum_of_bytes(rows, a, start, inner, b, p, ahead, step, sums, first);
+    if (words) {
+        sum_of_words(rows, a, start, b, p, panel, from / terms, ceil_div(to, terms), ahead, step, sums, first);
         return;
     }
     for (int64_t k = from; k < to; k += CHAIN, first = 0)
@@ -68,21 +69,16 @@ static void finish_row(const float *sums, float *target, int64_t width, const fl
     memcpy(target + j, padded[0], (width - j) * sizeof(float));
 }
 
-/* out[i] (+)= activation(a[i] B + bias) for the panels first_panel .. last_panel - 1 of B.  Rows of A are floats
-   whatever the format of B. */
+/* out[i] (+)= activation(a[i] B + bias) for the panels first_panel .. last_panel - 1 of B. */
 static void multiply(int64_t num_rows, left_rows a, int64_t inner, const elmo_matrix *b, int64_t num_columns,
                      int64_t first_panel, int64_t last_panel, const float *bias, int64_t activation, int accumulate,
                      float *const *out)
 {
     int64_t tiles = ceil_div(num_rows, MR);
-    int64_t stretch = tiles > 1 && b->format != ELMO_BYTES ? STRETCH : inner;
+    int64_t stretch = tiles == 1 || b->format == ELMO_BYTES ? inner : b->format == ELMO_PAIRS ? 2 * STRETCH : STRETCH;
     float sums[MR * NR] __attribute__((aligned(64)));
-    quantized bytes = {0};
-    if (b->format == ELMO_BYTES) {
-        bytes = quantize_rows(num_rows, a.rows, inner);
-        if (!bytes.memory) return;
-        a = bytes.rows;
-    }
+    fitted left = fit_rows(num_rows, a, inner, b);
+    a = left.rows;
     for (int64_t from = 0; from < inner; from += stretch) {
         int64_t to = min64(from + stretch, inner);
         for (int64_t p = first_panel; p < last_panel; p++) {
@@ -99,7 +95,7 @@ static void multiply(int64_t num_rows, left_rows a, int64_t inner, const elmo_ma
             }
         }
     }
-    elmo_scratch_give(bytes.memory);
+    elmo_scratch_give(left.memory);
 }
 
 /* Rows of a product are shared out among `num_parts` threads when there are enough of them, panels otherwise. */
@@ -116,7 +112,8 @@ static void product(const elmo_product *p, int64_t part, int64_t num_parts)
     float *out[ROWS];
     /* Stretches of rows a power of two apart fall into the same few sets of the cache: a copy spaces them. */
     int64_t spacing = spaced(p->inner);
-    float *copy = p->inner > STRETCH && p->num_rows > MR ? elmo_scratch_take(ROWS * spacing * sizeof(float)) : 0;
+    int spread = p->inner > STRETCH && p->num_rows > MR && p->right.format != ELMO_BYTES && p->right.format != ELMO_PAIRS;
+    float *copy = spread ? elmo_scratch_take(ROWS * spacing * sizeof(float)) : 0;
     for (int64_t row = first_row; row < last_row; row += ROWS) {
         int64_t rows = min64(ROWS, last_row - row);
         for (int64_t i = 0; i < rows; i++) {

@@ -11,8 +11,8 @@
 
 /* A packed matrix.  Halves are half-precision numbers in the same places.  Bytes come in fours: [inner / 4][NR][4],
    column j worth scale[j] each; `correction` takes out what the offset of the left-hand bytes, which are stored
-   unsigned, adds to a column. */
-enum { ELMO_FLOATS = 0, ELMO_HALVES = 1, ELMO_BYTES = 2 };
+   unsigned, adds to a column.  Pairs are numbers of sixteen bits cut off floats (bfloat16), [inner / 2][NR][2]. */
+enum { ELMO_FLOATS = 0, ELMO_HALVES = 1, ELMO_BYTES = 2, ELMO_PAIRS = 3 };
 
 typedef struct {
     const void *panels; /* NULL: no matrix */
@@ -169,7 +169,7 @@ typedef struct {
 extern const elmo_variant elmo_portable;
 #if defined(__x86_64__)
 extern const elmo_variant elmo_avx2, elmo_avx512;
-extern int elmo_has_vnni; /* products of bytes summed in one instruction */
+extern int elmo_has_vnni, elmo_has_bf16; /* sums of products of bytes, and of bfloat16, in one instruction */
 #endif
 
 /* pool.c: run task(context, 0..num_tasks-1) on up to `num_threads` threads, the caller's included. */

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from elmo.bilm.kernels import binding
-from elmo.bilm.kernels.packing import PackedMatrix, PackedTransposed, packed_linear
+from elmo.bilm.kernels.packing import PackedMatrix, PackedTransposed, packed_linear, training_precision
 
 
 def multiply(*products: binding.Product) -> None:
@@ -80,6 +80,7 @@ class _Highway(torch.autograd.Function):
         job = binding.Highway(num_rows=rows, dim=dim, x=x.data_ptr(), sums=sums.data_ptr(), y=y.data_ptr())
         binding.library().elmo_highway_layer(job, 0, binding.num_threads())
         ctx.save_for_backward(x, sums, carry_weight, transform_weight)
+        ctx.precision = packed[0].precision
         return y
 
     @staticmethod
@@ -100,8 +101,8 @@ class _Highway(torch.autograd.Function):
         )
         binding.library().elmo_highway_layer(job, 1, binding.num_threads())
         for weight, d_half in ((carry_weight, d_sums[:, :dim]), (transform_weight, d_sums[:, dim:])):
-            multiply(product(d_half, PackedTransposed(weight), out=d_x, accumulate=True))
-        turned, packed_x = _turned(d_sums), PackedTransposed(x)
+            multiply(product(d_half, PackedTransposed(weight, precision=ctx.precision), out=d_x, accumulate=True))
+        turned, packed_x = _turned(d_sums), PackedTransposed(x, precision=ctx.precision)
         d_carry, d_transform = torch.empty_like(carry_weight), torch.empty_like(transform_weight)
         multiply(product(turned[:dim], packed_x, out=d_carry), product(turned[dim:], packed_x, out=d_transform))
         d_biases = d_sums.sum(dim=0)
@@ -109,17 +110,18 @@ class _Highway(torch.autograd.Function):
 
 
 def fits(tensors: Sequence[Tensor]) -> bool:
-    """Whether the kernels can take these: float32 on the CPU. Where autocast asks for less, torch's are the faster."""
-    return (
-        binding.available()
-        and not torch.is_autocast_enabled("cpu")
-        and all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
-    )
+    """Whether the kernels can take these: float32 on the CPU, and no autocast but to a type that they have."""
+    if not binding.available():
+        return False
+    if torch.is_autocast_enabled("cpu") and training_precision() == "float32":
+        return False
+    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
 
 
 def highway(x: Tensor, carry: nn.Linear, transform: nn.Linear) -> Tensor:
     """y = g * relu(transform(x)) + (1 - g) * x, with g = sigmoid(carry(x))."""
-    packed = packed_linear(carry), packed_linear(transform)
+    precision = training_precision()
+    packed = packed_linear(carry, precision), packed_linear(transform, precision)
     return _Highway.apply(packed, x, carry.weight, carry.bias, transform.weight, transform.bias)
 
 

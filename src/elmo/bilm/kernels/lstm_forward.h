@@ -45,16 +45,8 @@ static void lstm_step(const elmo_layer *w, const step_rows *s, int backwards)
 {
     int64_t panels = cell_panels(w), tiles = ceil_div(s->num_rows, MR);
     float sums[MR * NR] __attribute__((aligned(64)));
-    left_rows x = PLAIN(s->x), hidden = PLAIN(s->hidden);
-    quantized x_bytes = {0}, hidden_bytes = {0};
-    if (s->x && w->input_weight.format == ELMO_BYTES) {
-        x_bytes = quantize_rows(s->num_rows, s->x, w->input_dim);
-        x = x_bytes.rows;
-    }
-    if (s->hidden && w->recurrent_weight.format == ELMO_BYTES) {
-        hidden_bytes = quantize_rows(s->num_rows, s->hidden, w->hidden_dim);
-        hidden = hidden_bytes.rows;
-    }
+    fitted x = fit_rows(s->num_rows, PLAIN(s->x), w->input_dim, &w->input_weight);
+    fitted hidden = fit_rows(s->num_rows, PLAIN(s->hidden), w->hidden_dim, &w->recurrent_weight);
     memset(sums, 0, sizeof sums);
     for (int64_t i = 0; i < panels; i++) {
         int64_t p = backwards ? panels - 1 - i : i, next = i + 1 == panels ? p : backwards ? p - 1 : p + 1;
@@ -69,10 +61,10 @@ static void lstm_step(const elmo_layer *w, const step_rows *s, int backwards)
                 __builtin_prefetch(s->output[r] + p * VL, 1);
             }
             if (s->x)
-                tile_sum(stop - start, x, start, w->input_dim, 0, w->input_dim, &w->input_weight, p, tile, tiles, next_x,
+                tile_sum(stop - start, x.rows, start, w->input_dim, 0, w->input_dim, &w->input_weight, p, tile, tiles, next_x,
                          sums, 1);
             if (s->hidden)
-                tile_sum(stop - start, hidden, start, w->hidden_dim, 0, w->hidden_dim, &w->recurrent_weight, p, tile,
+                tile_sum(stop - start, hidden.rows, start, w->hidden_dim, 0, w->hidden_dim, &w->recurrent_weight, p, tile,
                          tiles, next_h, sums, !s->x);
             for (int64_t r = start; r < stop; r++)
                 cell_update(sums + (r - start) * NR, s->inputs[r] + p * NR,
@@ -80,8 +72,8 @@ static void lstm_step(const elmo_layer *w, const step_rows *s, int backwards)
                             s->output[r] + p * VL);
         }
     }
-    elmo_scratch_give(x_bytes.memory);
-    elmo_scratch_give(hidden_bytes.memory);
+    elmo_scratch_give(x.memory);
+    elmo_scratch_give(hidden.memory);
 }
 
 static void add_and_clip(int64_t width, float *hidden, float clip, const float *x, float *out)

@@ -77,7 +77,8 @@ static void step_forward(const elmo_training *t, const active_rows *a, int64_t s
     const elmo_layer *w = &t->layer;
     int64_t panels = cell_panels(w), tiles = ceil_div(a->num_rows, MR), kept = num_kept(t);
     int64_t cells = padded_cells(w);
-    left_rows x = PLAIN(a->x), hidden = PLAIN(a->hidden);
+    fitted x = fit_rows(a->num_rows, PLAIN(a->x), w->input_dim, &w->input_weight);
+    fitted hidden = fit_rows(a->num_rows, PLAIN(a->hidden), w->hidden_dim, &w->recurrent_weight);
     float sums[MR * NR] __attribute__((aligned(64)));
     for (int64_t p = 0; p < panels; p++) {
         int64_t next = p + 1 < panels ? p + 1 : p;
@@ -91,9 +92,9 @@ static void step_forward(const elmo_training *t, const active_rows *a, int64_t s
                 __builtin_prefetch(t->cells + n * cells + p * VL, 1);
                 __builtin_prefetch(previous.rows + a->row[r] * previous.stride + p * VL);
             }
-            tile_sum(stop - start, x, start, w->input_dim, 0, w->input_dim, &w->input_weight, p, tile, tiles, next_x, sums,
+            tile_sum(stop - start, x.rows, start, w->input_dim, 0, w->input_dim, &w->input_weight, p, tile, tiles, next_x, sums,
                      1);
-            tile_sum(stop - start, hidden, start, w->hidden_dim, 0, w->hidden_dim, &w->recurrent_weight, p, tile, tiles,
+            tile_sum(stop - start, hidden.rows, start, w->hidden_dim, 0, w->hidden_dim, &w->recurrent_weight, p, tile, tiles,
                      next_h, sums, 0);
             for (int64_t r = start; r < stop; r++) {
                 int64_t b = a->row[r], n = step * t->batch + b;
@@ -103,6 +104,8 @@ static void step_forward(const elmo_training *t, const active_rows *a, int64_t s
             }
         }
     }
+    elmo_scratch_give(x.memory);
+    elmo_scratch_give(hidden.memory);
 }
 
 static void emit_hidden(const elmo_training *t, const active_rows *a, int64_t step)
@@ -213,7 +216,7 @@ static void step_backward(const elmo_training *t, const active_rows *a, int64_t 
 {
     const elmo_layer *w = &t->layer;
     int64_t panels = ceil_div(w->num_cells, NR), tiles = ceil_div(a->num_rows, MR);
-    left_rows left = PLAIN(a->left);
+    fitted left = fit_rows(a->num_rows, PLAIN(a->left), w->hidden_dim, &t->cell_weight);
     float sums[MR * NR] __attribute__((aligned(64)));
     for (int64_t p = 0; p < panels; p++) {
         if (w->num_cells - p * NR < NR) memset(sums, 0, sizeof sums);
@@ -222,7 +225,7 @@ static void step_backward(const elmo_training *t, const active_rows *a, int64_t 
             int64_t start = tile * a->num_rows / tiles, stop = (tile + 1) * a->num_rows / tiles;
             fetch_tile(t, a, step, previous, p, start, stop);
             if (t->cell_weight.panels)
-                tile_sum(stop - start, left, start, w->hidden_dim, 0, w->hidden_dim, &t->cell_weight, p, tile, tiles,
+                tile_sum(stop - start, left.rows, start, w->hidden_dim, 0, w->hidden_dim, &t->cell_weight, p, tile, tiles,
                          next, sums, 1);
             else /* nothing is projected: h is m */
                 for (int64_t r = start; r < stop; r++)
@@ -231,6 +234,7 @@ static void step_backward(const elmo_training *t, const active_rows *a, int64_t 
             tile_backward(t, a, step, previous, p, start, stop, sums, d_cells);
         }
     }
+    elmo_scratch_give(left.memory);
 }
 
 /* The gradient of h before its clip: from above and from the step after. */
@@ -288,7 +292,7 @@ static void backward_rows(const elmo_training *t, int64_t first, int64_t last, a
             a.projected[r] = back + r * spacing;
         }
         step_backward(t, &a, step, cells_before(t, step, initial), d_cells - first * cells);
-        multiply(a.num_rows, (left_rows){a.x, NR, kept * NR, 0}, gate_width(w), &t->back_weight, wide, 0,
+        multiply(a.num_rows, (left_rows){a.x, NR, kept * NR, 0, ELMO_FLOATS}, gate_width(w), &t->back_weight, wide, 0,
                  ceil_div(wide, NR), 0, ELMO_IDENTITY, 0, a.projected);
         for (int64_t r = 0; r < a.num_rows; r++) {
             int64_t b = a.row[r];
@@ -373,34 +377,69 @@ static void place_gradients(const elmo_training *t, int64_t p, const float *sums
     }
 }
 
+/* A panel made by backward as the right-hand side of a product; pairs are made of it in `memory`. */
+static elmo_matrix right_panel(const elmo_training *t, const float *panel, uint16_t *memory)
+{
+    int64_t kept = num_kept(t);
+    if (t->back_weight.format != ELMO_PAIRS) return (elmo_matrix){panel, ELMO_FLOATS, 0, 0};
+    for (int64_t n = 0; n < kept; n++)
+        for (int64_t j = 0; j < NR; j++) memory[(n / 2 * NR + j) * 2 + n % 2] = pair_half(panel[n * NR + j]);
+    for (int64_t j = 0; kept % 2 && j < NR; j++) memory[(kept / 2 * NR + j) * 2 + 1] = 0;
+    return (elmo_matrix){memory, ELMO_PAIRS, 0, 0};
+}
+
+/* Memory of train_weights. */
+typedef struct {
+    const float **left;
+    float **out, *sums;
+    uint16_t *pairs;
+} weights_space;
+
+static void gate_weights(const elmo_training *t, weights_space *s, left_rows left, int64_t first, int64_t last)
+{
+    int64_t rows = t->layer.input_dim + t->layer.hidden_dim + 1, kept = num_kept(t);
+    for (int64_t j = 0; j < rows; j++) s->out[j] = s->sums + j * NR;
+    for (int64_t p = first; p < last; p++) {
+        elmo_matrix panel = right_panel(t, t->d_gates + p * kept * NR, s->pairs);
+        multiply(rows, left, kept, &panel, NR, 0, 1, 0, ELMO_IDENTITY, 0, s->out);
+        place_gradients(t, p, s->sums);
+    }
+}
+
+static void projection_weights(const elmo_training *t, weights_space *s, left_rows left, int64_t first, int64_t last)
+{
+    int64_t width = t->layer.hidden_dim, cells = t->layer.num_cells, kept = num_kept(t);
+    for (int64_t p = first; p < last; p++) {
+        elmo_matrix panel = right_panel(t, t->outputs + p * kept * NR, s->pairs);
+        for (int64_t j = 0; j < width; j++) s->out[j] = t->d_projection_weight + j * cells + p * NR;
+        multiply(width, left, kept, &panel, min64(NR, cells - p * NR), 0, 1, 0, ELMO_IDENTITY, 0, s->out);
+    }
+}
+
 static int train_weights(const elmo_training *t, int64_t part, int64_t parts)
 {
     const elmo_layer *w = &t->layer;
-    int64_t width = w->hidden_dim, rows = w->input_dim + width + 1, stride = turned_stride(t), kept = num_kept(t);
-    elmo_matrix d_gates = {t->d_gates, ELMO_FLOATS, 0, 0}, outputs = {t->outputs, ELMO_FLOATS, 0, 0};
+    int64_t width = w->hidden_dim, rows = w->input_dim + width + 1, kept = num_kept(t);
+    weights_space s;
     arena memory = {0, 0};
-    for (int pass = 0; pass < 2; pass++) {
+    for (int pass = 0; pass < 2; pass++) { /* the first only counts */
+        if (pass) memory.base = elmo_scratch_take(memory.used);
+        if (pass && !memory.base) return -1;
         memory.used = 0;
-        const float **left = carve(&memory, (rows + width) * sizeof(float *));
-        float **out = carve(&memory, (rows + width) * sizeof(float *));
-        float *sums = carve(&memory, rows * NR * sizeof(float));
-        if (!memory.base) {
-            memory.base = elmo_scratch_take(memory.used);
-            if (!memory.base) return -1;
-            continue;
-        }
-        for (int64_t j = 0; j < rows + width; j++) left[j] = t->turned + j * stride;
-        int64_t panels = cell_panels(w), cell_blocks = ceil_div(w->num_cells, NR);
-        for (int64_t p = part * panels / parts; p < (part + 1) * panels / parts; p++) {
-            for (int64_t j = 0; j < rows; j++) out[j] = sums + (j - p) * NR;
-            multiply(rows, PLAIN(left), kept, &d_gates, gate_width(w), p, p + 1, 0, ELMO_IDENTITY, 0,
-                     out);
-            place_gradients(t, p, sums);
-        }
-        if (!w->projection_weight.panels) continue;
-        for (int64_t j = 0; j < width; j++) out[j] = t->d_projection_weight + j * w->num_cells;
-        multiply(width, PLAIN(left + rows), kept, &outputs, w->num_cells, part * cell_blocks / parts,
-                 (part + 1) * cell_blocks / parts, 0, ELMO_IDENTITY, 0, out);
+        s.left = carve(&memory, (rows + width) * sizeof(float *));
+        s.out = carve(&memory, (rows + width) * sizeof(float *));
+        s.sums = carve(&memory, rows * NR * sizeof(float));
+        s.pairs = carve(&memory, (kept + 1) * NR * sizeof(uint16_t));
+    }
+    for (int64_t j = 0; j < rows + width; j++) s.left[j] = t->turned + j * turned_stride(t);
+    int64_t panels = cell_panels(w), blocks = ceil_div(w->num_cells, NR);
+    fitted gates = fit_rows(rows, PLAIN(s.left), kept, &t->back_weight);
+    gate_weights(t, &s, gates.rows, part * panels / parts, (part + 1) * panels / parts);
+    elmo_scratch_give(gates.memory);
+    if (w->projection_weight.panels) {
+        fitted projection = fit_rows(width, PLAIN(s.left + rows), kept, &t->back_weight);
+        projection_weights(t, &s, projection.rows, part * blocks / parts, (part + 1) * blocks / parts);
+        elmo_scratch_give(projection.memory);
     }
     elmo_scratch_give(memory.base);
     return 0;

@@ -36,20 +36,18 @@ static void pack(const elmo_packing *m, int64_t first_panel, int64_t last_panel)
     }
 }
 
-static void convert(const float *packed, int64_t inner, int64_t num_panels, int64_t format, void *panels, float *scale,
-                    int32_t *correction)
+static void convert_to_bytes(const float *packed, int64_t inner, int64_t num_panels, int8_t *panels, float *scale,
+                             int32_t *correction)
 {
-    if (format == ELMO_HALVES)
-        for (int64_t i = 0; i < num_panels * inner * NR; i++) ((uint16_t *)panels)[i] = half_of(packed[i]);
-    if (format != ELMO_BYTES) return;
     int64_t words = ceil_div(inner, 4);
     memset(panels, 0, num_panels * words * NR * 4);
-    for (int64_t p = 0; p < num_panels; p++, packed += inner * NR) {
+    for (int64_t p = 0; p < num_panels; p++, packed += inner * NR)
         for (int j = 0; j < NR; j++) {
-            int8_t *column = (int8_t *)panels + p * words * NR * 4 + j * 4;
+            int8_t *column = panels + (p * words * NR + j) * 4;
             float most = 0.0f;
             int32_t total = 0;
-            for (int64_t k = 0; k < inner; k++) most = fabsf(packed[k * NR + j]) > most ? fabsf(packed[k * NR + j]) : most;
+            for (int64_t k = 0; k < inner; k++)
+                most = fabsf(packed[k * NR + j]) > most ? fabsf(packed[k * NR + j]) : most;
             for (int64_t k = 0; k < inner; k++) {
                 int32_t whole = most > 0.0f ? (int32_t)lrintf(packed[k * NR + j] * (127.0f / most)) : 0;
                 column[k / 4 * NR * 4 + k % 4] = (int8_t)whole;
@@ -58,5 +56,20 @@ static void convert(const float *packed, int64_t inner, int64_t num_panels, int6
             scale[p * NR + j] = most / 127.0f;
             correction[p * NR + j] = total * (BYTE_RANGE + 1);
         }
+}
+
+static void convert(const float *packed, int64_t inner, int64_t num_panels, int64_t format, void *panels, float *scale,
+                    int32_t *correction)
+{
+    int64_t words = ceil_div(inner, 2);
+    uint16_t *to = panels;
+    if (format == ELMO_BYTES) convert_to_bytes(packed, inner, num_panels, panels, scale, correction);
+    if (format == ELMO_HALVES)
+        for (int64_t i = 0; i < num_panels * inner * NR; i++) to[i] = half_of(packed[i]);
+    if (format != ELMO_PAIRS) return;
+    for (int64_t p = 0; p < num_panels; p++, packed += inner * NR, to += words * NR * 2) {
+        if (inner % 2) memset(to + (words - 1) * NR * 2, 0, NR * 4);
+        for (int64_t k = 0; k < inner; k++)
+            for (int j = 0; j < NR; j++) to[(k / 2 * NR + j) * 2 + k % 2] = pair_half(packed[k * NR + j]);
     }
 }

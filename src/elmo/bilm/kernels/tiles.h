@@ -14,15 +14,16 @@ INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 INLINE int64_t spaced(int64_t width) { return ceil_div(width, 16) * 16 + 16; }
 
 /* Rows of a left-hand matrix: the k-th term of a row stands at (k / block) * jump + k % block.  Only products with
-   gradients of gates, which lie in panels, need blocks; for a plain row the block never ends.  For a right-hand side
-   of bytes the rows are bytes, too (see quantize_rows), each worth scale[row]. */
+   gradients of gates, which lie in panels, need blocks; for a plain row the block never ends.  With a right-hand side
+   of bytes or of pairs, tiles want rows of the same (see words.h); bytes are worth scale[row]. */
 typedef struct {
     const float *const *rows;
     int64_t block, jump;
     const float *scale;
+    int64_t format; /* ELMO_FLOATS, or ELMO_BYTES or ELMO_PAIRS when converted */
 } left_rows;
 
-#define PLAIN(pointers) ((left_rows){(const float *const *)(pointers), INT64_MAX, 0, 0})
+#define PLAIN(pointers) ((left_rows){(const float *const *)(pointers), INT64_MAX, 0, 0, ELMO_FLOATS})
 
 INLINE vf load_format(const char *b, int j, const int64_t format)
 {

@@ -1,7 +1,8 @@
 """An LSTM layer with gradients: forward and backward in C, as one function of autograd.
 
 What the readable layer keeps as a graph of many small steps is kept here as four buffers. A second derivative is not
-to be had.
+to be had. Inside torch's autocast to bfloat16 the products are of that type, where the processor has it; sums, states
+and what is between the products stay float32.
 """
 
 from __future__ import annotations
@@ -14,17 +15,27 @@ from torch.autograd.function import once_differentiable
 
 from elmo.bilm.config import LstmConfig
 from elmo.bilm.kernels import binding
-from elmo.bilm.kernels.packing import PackedLayer, PackedTransposed, gate_order, packed_layer, padded_cells
+from elmo.bilm.kernels.packing import (
+    PackedLayer,
+    PackedTransposed,
+    Precision,
+    gate_order,
+    packed_layer,
+    padded_cells,
+    training_precision,
+)
 from elmo.bilm.lstm import LstmLayer
 
 
 class BackwardWeights:
     """A layer's weights packed the other way round, for the gradients of what went into them."""
 
-    def __init__(self, input_weight: Tensor, recurrent_weight: Tensor, projection_weight: Tensor | None) -> None:
+    def __init__(
+        self, input_weight: Tensor, recurrent_weight: Tensor, projection_weight: Tensor | None, precision: Precision
+    ) -> None:
         order = gate_order(len(input_weight) // 4)
-        self.back = PackedTransposed(recurrent_weight, input_weight, inner_order=order)
-        self.cell = None if projection_weight is None else PackedTransposed(projection_weight)
+        self.back = PackedTransposed(recurrent_weight, input_weight, inner_order=order, precision=precision)
+        self.cell = None if projection_weight is None else PackedTransposed(projection_weight, precision=precision)
 
 
 class _LayerFunction(torch.autograd.Function):
@@ -79,7 +90,7 @@ class _LayerFunction(torch.autograd.Function):
         inputs, hidden, cell, out, input_weight, recurrent_weight, projection_weight = ctx.saved_tensors
         batch, steps, input_dim = inputs.shape
         width, kept, cells = out.shape[2], batch * steps, padded_cells(cell.shape[1])
-        weights = BackwardWeights(input_weight, recurrent_weight, projection_weight)
+        weights = BackwardWeights(input_weight, recurrent_weight, projection_weight, ctx.packed.precision)
         incoming = [tensor.contiguous() for tensor in (d_out, d_hidden_out, d_cell_out)]
         d_inputs = inputs.new_empty(batch, steps, input_dim)
         d_hidden, d_cell = torch.empty_like(hidden), torch.empty_like(cell)
@@ -114,7 +125,9 @@ def run_layer(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer over a batch: its h at every token (zeros past a sentence's end), and the last h and c."""
     weights = (layer.input_weight, layer.recurrent_weight, layer.bias, layer.projection_weight)
-    return _LayerFunction.apply(packed_layer(layer, config), lengths, inputs, hidden, cell, *weights)
+    return _LayerFunction.apply(
+        packed_layer(layer, config, training_precision()), lengths, inputs, hidden, cell, *weights
+    )
 
 
 def fits(layer: LstmLayer, *tensors: Tensor) -> bool:

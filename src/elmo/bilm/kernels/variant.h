@@ -2,7 +2,7 @@
 #include "kernels.h"
 #include "vector.h"
 #include "tiles.h"
-#include "bytes.h"
+#include "words.h"
 #include "gemm.h"
 #include "packing.h"
 #include "prefix_tree.h"
