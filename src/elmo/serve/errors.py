@@ -5,6 +5,7 @@ No message repeats more of a user's text than the place where it stands.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -27,6 +28,8 @@ _TYPES = {
     503: "Unhealthy",
 }
 OPENAI_PATHS = ("/v1/", "/embeddings")
+# Not the names of types and models that pydantic puts among the fields'.
+_FIELD = re.compile(r"(?!(?:int|float|str|bool|list|dict)$)[a-z_]+")
 
 
 class ServiceError(Exception):
@@ -57,12 +60,11 @@ def _describe(error: RequestValidationError) -> str:
     first = problems[0]
     if first["type"] == "json_invalid":
         return f"The body is not JSON: {first.get('ctx', {}).get('error', 'it cannot be parsed')}."
-    # A union reports one problem for each of its members; those of one field belong together.
-    place = [str(part) for part in first["loc"][1:]]
-    field = place[0] if place else "body"
-    texts = list(dict.fromkeys(str(p["msg"]) for p in problems if p["loc"][1:2] == first["loc"][1:2]))
-    where = ".".join(part for part in place if not part.startswith(("function-", "list[", "constrained-")))
-    return f"`{where or field}` is not as expected: {'; or '.join(texts[:3])}."
+    # A union reports one problem for each of its members, and names the member; those of one field belong together.
+    place = first["loc"][1:]
+    where = ".".join(str(part) for part in place if isinstance(part, int) or _FIELD.fullmatch(part))
+    texts = list(dict.fromkeys(str(problem["msg"]) for problem in problems if problem["loc"][1:2] == place[:1]))
+    return f"`{where or 'body'}` is not as expected: {'; or '.join(texts[:3])}."
 
 
 def install(app: FastAPI) -> None:

@@ -12,6 +12,7 @@ import time
 import uuid
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo.serve.errors import error_body
@@ -52,10 +53,6 @@ def set_up_logs(level: str = "info") -> None:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler] if name != "uvicorn.error" else [], name == "uvicorn.error"
         logger.setLevel(level.upper())
-
-
-class _TooLargeError(Exception):
-    """The body is longer than allowed."""
 
 
 class Guard:
@@ -104,13 +101,12 @@ class Guard:
             if message["type"] == "http.request":
                 received += len(message.get("body", b""))
                 if received > limit:
-                    raise _TooLargeError
+                    # FastAPI lets this kind through; any other becomes a 400 of its own.
+                    raise HTTPException(413, too_large, {"Connection": "close"})
             return message
 
         try:
             await self.app(scope, bounded, visit.send)
-        except _TooLargeError:
-            await visit.refuse(413, too_large)
         except Exception:
             # The app's own handler has answered 424 already; this is for the log.
             log.exception("failed", extra={"facts": {"request": visit.id, "route": visit.path}})
