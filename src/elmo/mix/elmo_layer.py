@@ -56,7 +56,7 @@ class ElmoLayer(nn.Module):
         keep_markers: bool = False,
         layers: Sequence[int] | None = None,
     ) -> None:
-        """`layers`: which of the biLM's layers are mixed, 0 being the tokens; all by default, (-1,) is the last alone."""
+        """`layers`: which of the biLM's layers are mixed, 0 being the tokens; all by default, (-1,) the last alone."""
         super().__init__()
         num_layers = bilm.config.num_layers
         self.layers = list(range(num_layers) if layers is None else layers)

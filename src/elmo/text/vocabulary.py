@@ -73,9 +73,7 @@ class Vocabulary:
             raise InputError(
                 f"A vocabulary of {max_size} tokens has no room for {', '.join(special)}; ask for at least 3."
             )
-        kept = [
-            (-count, word) for word, count in counts.items() if count >= min_count and word not in special
-        ]
+        kept = [(-count, word) for word, count in counts.items() if count >= min_count and word not in special]
         kept.sort()
         room = None if max_size is None else max_size - len(special)
         return cls((*special, *(word for _, word in kept[:room])))
@@ -93,9 +91,7 @@ class Vocabulary:
         try:
             text = Path(path).read_bytes().decode("utf-8-sig")
         except OSError as error:
-            raise InputError(
-                f"Cannot read the vocabulary {path}: {error.strerror}. Check the path."
-            ) from error
+            raise InputError(f"Cannot read the vocabulary {path}: {error.strerror}. Check the path.") from error
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
             raise InputError(
@@ -104,9 +100,7 @@ class Vocabulary:
             ) from error
         words = [line.strip(_EDGES) for line in text.rstrip(_EDGES).split("\n")]
         if words == [""]:
-            raise InputError(
-                f"The vocabulary {path} is empty; it must hold one token a line, {unknown} among them."
-            )
+            raise InputError(f"The vocabulary {path} is empty; it must hold one token a line, {unknown} among them.")
         if "" in words:
             raise InputError(
                 f"Line {words.index('') + 1} of the vocabulary {path} is empty; every line must hold one. "
