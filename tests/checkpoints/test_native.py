@@ -150,3 +150,13 @@ def test_a_setting_of_a_later_version_is_named(full: Checkpoint, tmp_path: Path)
     (tmp_path / "config.json").write_text(json.dumps(plain))
     with pytest.raises(CheckpointError, match="colour"):
         PretrainedBiLM.from_pretrained(tmp_path)
+
+
+def test_the_softmax_may_be_stored_otherwise_than_the_rest(tmp_path: Path, full: Checkpoint) -> None:
+    native.write(full, tmp_path, storage="float16", softmax_storage="int8")
+    assert load_file(tmp_path / native.WEIGHTS_FILE)["token_encoder.projection.weight"].dtype == torch.float16
+    assert load_file(tmp_path / native.SOFTMAX_FILE)["weight"].dtype == torch.int8
+    again = native.read(tmp_path).softmax
+    assert again is not None and full.softmax is not None
+    error = (again.weight - full.softmax.weight).abs().max()
+    assert 0 < error <= full.softmax.weight.abs().max() / 127

@@ -17,13 +17,19 @@ from elmo.errors import CheckpointError
 
 
 def write_native(
-    checkpoint: Checkpoint, folder: Path, *, storage: str = "float32", force: bool = False, source: str = "the model"
+    checkpoint: Checkpoint,
+    folder: Path,
+    *,
+    storage: str = "float32",
+    softmax_storage: str | None = None,
+    force: bool = False,
+    source: str = "the model",
 ) -> list[Path]:
     """Write our folder; returns what was written."""
     _refuse_to_replace(folder, force, is_folder=True)
     fill(empty_bilm(checkpoint.config), checkpoint.tensors, source=source)
     with _staged(folder.parent) as stage:
-        native.write(checkpoint, stage / "model", storage=storage)
+        native.write(checkpoint, stage / "model", storage=storage, softmax_storage=softmax_storage)
         if not folder.exists():
             (stage / "model").rename(folder)
             return [folder]

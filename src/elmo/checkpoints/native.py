@@ -62,10 +62,13 @@ def read(folder: Path, *, with_softmax: bool = True) -> Checkpoint:
     return Checkpoint(config, tensors, vocabulary, softmax, warm_state, plain.get("card", {}))
 
 
-def write(checkpoint: Checkpoint, folder: Path, *, storage: str = "float32") -> None:
+def write(
+    checkpoint: Checkpoint, folder: Path, *, storage: str = "float32", softmax_storage: str | None = None
+) -> None:
     """Write a model folder; each file appears whole or not at all, the config last."""
-    if storage not in STORAGES:
-        raise ConfigError(f"Weights cannot be stored as {storage!r}; choose one of {', '.join(STORAGES)}.")
+    for kind in (storage, softmax_storage or storage):
+        if kind not in STORAGES:
+            raise ConfigError(f"Weights cannot be stored as {kind!r}; choose one of {', '.join(STORAGES)}.")
     folder.mkdir(parents=True, exist_ok=True)
     tensors = dict(checkpoint.tensors)
     if checkpoint.warm_state is not None:
@@ -74,7 +77,7 @@ def write(checkpoint: Checkpoint, folder: Path, *, storage: str = "float32") -> 
     plain: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bilm": checkpoint.config.to_dict()}
     # What an older model left in the folder must not be taken for a part of this one.
     if checkpoint.softmax is not None:
-        _write_tensors({**vars(checkpoint.softmax)}, folder / SOFTMAX_FILE, storage)
+        _write_tensors({**vars(checkpoint.softmax)}, folder / SOFTMAX_FILE, softmax_storage or storage)
     else:
         (folder / SOFTMAX_FILE).unlink(missing_ok=True)
     if checkpoint.vocabulary is not None:

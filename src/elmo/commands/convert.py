@@ -36,6 +36,7 @@ def convert(
         ),
     ] = None,
     storage: Annotated[Storage, typer.Option(help="How a native model's weights are stored.")] = Storage.float32,
+    softmax_storage: Annotated[Storage | None, typer.Option(help="The same for its softmax, if otherwise.")] = None,
     words: Annotated[
         Path | None,
         typer.Option(help="Make a model of these words only, one a line: its token encoder becomes a table."),
@@ -66,7 +67,9 @@ def convert(
     if to is Format.hdf5:
         written = write_hdf5(checkpoint, target, force=force)
     else:
-        written = write_native(checkpoint, target, storage=storage, force=force, source=source)
+        written = write_native(
+            checkpoint, target, storage=storage, softmax_storage=softmax_storage, force=force, source=source
+        )
     typer.echo(f"{source} ({opened.format}) -> {', '.join(str(path) for path in written)}")
     for note in _left_out(checkpoint, opened.checkpoint, to):
         typer.echo(f"Left out: {note}.")
