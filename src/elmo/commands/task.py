@@ -141,6 +141,66 @@ def settings(
     typer.echo(config.to_toml(chosen), nl=False)
 
 
+@app.command()
+def vectors(
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="TEXT...", help="Files or quoted patterns, a sentence a line.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The word2vec text file to write.")],
+    dim: Annotated[int, typer.Option(help="Numbers of a vector.")] = 100,
+    min_count: Annotated[int, typer.Option(help="Rarer words get no vector.")] = 5,
+    epochs: Annotated[int, typer.Option(help="Passes over the text.")] = 5,
+    tokenizer: Annotated[str | None, typer.Option(help="For raw text; default: the text is tokenised already.")] = None,
+    threads: Annotated[int, typer.Option(help="CPU threads; only one gives the same vectors every time.")] = 2,
+) -> None:
+    """Learn static word vectors from plain text: what both arms of a task start from."""
+    from elmo.tasks.static_vectors import VectorSettings, train_vectors
+
+    chosen = VectorSettings(dim=dim, min_count=min_count, epochs=epochs, threads=threads)
+    count = train_vectors(
+        inputs, output, settings=chosen, tokenizer=tokenizer, say=lambda line: typer.echo(line, err=True)
+    )
+    typer.echo(f"{count:,} vectors: {output}")
+
+
+@app.command()
+def table(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A TOML file that names each task's data.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for tasks.md and tasks.json.")],
+    runs: Annotated[Path, typer.Option(help="Folder for the runs; finished ones are not run again.")],
+    elmo: Annotated[str | None, typer.Option(help="A biLM: path, bundled or Hub name. Default: the bundled.")] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="A part of the plan, such as seeds=1.")] = None,
+    threads: _Threads = 0,
+) -> None:
+    """Train both arms of the tasks in a plan and write the table that compares them."""
+    import torch
+
+    from elmo import config
+    from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
+    from elmo.tasks.catalog import find_task
+    from elmo.tasks.table import TablePlan, compare, write_table
+
+    _set_threads(threads)
+    torch.set_flush_denormal(True)
+    plan = config.read(TablePlan, plan_file, overrides=overrides or ())
+    elmo_name = elmo or DEFAULT_MODEL
+
+    def begin(task: str, arm: str) -> Any:
+        typer.echo(f"{task}, {arm}", err=True)
+        return _Display(find_task(task).headline).show
+
+    rows = compare(plan, bilm=load(elmo), folder=runs, elmo_name=elmo_name, begin=begin)
+    command = f"elmo task table {plan_file} --runs {runs} -o {output}" + (f" --elmo {elmo}" if elmo else "")
+    notes = [
+        f"The {plan.preset} presets, {plan.seeds} seeds, mean and standard deviation on the test sets; {elmo_name}. "
+        "The arms differ in ELMo alone. Other data than the paper's: compare the reductions, not the scores.",
+        "",
+        f"Made by `{command}`.",
+    ]
+    write_table(rows, output, title="The six tasks, without and with ELMo", notes=notes)
+    typer.echo((output / "tasks.md").read_text(encoding="utf-8"), nl=False)
+
+
 def _load(folder: Path) -> TrainedTask:
     from elmo.tasks.trained import TrainedTask
 

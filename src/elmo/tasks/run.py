@@ -8,8 +8,10 @@ was broken off goes on where it stopped. Nothing is printed; `report` hears of e
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
+import re
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -101,6 +103,7 @@ class Prepared:
 
 def run(job: TaskRun, *, bilm: PretrainedBiLM | None = None, report: Report = lambda event: None) -> dict[str, Any]:
     """Train and evaluate every seed; returns what `results.json` holds."""
+    forget_peak_memory()
     data = prepare(job)
     job.folder.mkdir(parents=True, exist_ok=True)
     if bilm is not None and job.settings.elmo.is_frozen:
@@ -167,8 +170,18 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     return {"mean": round(statistics.mean(values), 3), "std": round(deviation, 3)}
 
 
+def forget_peak_memory() -> None:
+    """Begin to measure anew, so that a run's figure is not that of the run before it; Linux alone can."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def peak_memory_mb() -> float:
     """The most memory that this process has held; 0 where the system does not tell (Windows)."""
+    with contextlib.suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        if peak_line := re.search(r"VmHWM:\s+(\d+) kB", status):
+            return round(int(peak_line[1]) / (1 << 10), 1)
     try:
         import resource
     except ImportError:

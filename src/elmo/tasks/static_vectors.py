@@ -1,0 +1,81 @@
+"""Static word vectors from plain text, with gensim's skip-gram: an honest rival for ELMo, learned from the same text.
+
+train_vectors(["lm.txt"], Path("vectors.txt"))      # a word2vec text file, which the tasks read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from elmo.errors import InputError, MissingExtraError
+from elmo.text.inputs import read_sentences
+
+
+@dataclass(frozen=True)
+class VectorSettings:
+    """How the vectors are learned."""
+
+    dim: int = 100
+    min_count: int = 5
+    """Rarer words get no vector."""
+    window: int = 5
+    """Words on each side that a word predicts."""
+    epochs: int = 5
+    threads: int = 2
+    seed: int = 0
+    """The same vectors every time need one thread as well."""
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    """Sentences that can be read again for every epoch, as many as memory does not have to hold."""
+
+    inputs: Sequence[str]
+    tokenizer: str | None
+
+    def __iter__(self) -> Iterator[list[str]]:
+        format = "tokens" if self.tokenizer is None else "lines"
+        for sentence in read_sentences(list(self.inputs), format=format, tokenizer=self.tokenizer or "whitespace"):
+            if sentence.tokens:
+                yield sentence.tokens
+
+
+def train_vectors(
+    inputs: Sequence[str],
+    output: Path,
+    *,
+    settings: VectorSettings | None = None,
+    tokenizer: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> int:
+    """Learn vectors from files with one sentence a line and write them; returns how many.
+
+    Without a tokenizer the lines must be tokenised already, as a biLM's training text is.
+    """
+    try:
+        from gensim.models import Word2Vec
+    except ImportError:
+        raise MissingExtraError("gensim", "gensim") from None
+    settings = settings or VectorSettings()
+    corpus = _Corpus(inputs, tokenizer)
+    model = Word2Vec(
+        vector_size=settings.dim,
+        min_count=settings.min_count,
+        window=settings.window,
+        workers=settings.threads,
+        seed=settings.seed,
+        sg=1,
+    )
+    model.build_vocab(corpus)
+    if not model.wv.key_to_index:
+        raise InputError(
+            f"No word occurs {settings.min_count} times in {', '.join(inputs)}. Give more text, or lower --min-count."
+        )
+    say(f"{len(model.wv):,} words, {model.corpus_total_words:,} tokens, {settings.epochs} epochs")
+    model.train(corpus, total_examples=model.corpus_count, epochs=settings.epochs)
+    partial = output.with_name(f"{output.name}.partial")
+    model.wv.save_word2vec_format(str(partial), binary=False)
+    partial.rename(output)
+    return len(model.wv)

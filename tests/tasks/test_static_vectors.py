@@ -1,0 +1,37 @@
+"""Vectors learned from text, in the format that the tasks read."""
+
+from pathlib import Path
+
+import pytest
+
+from elmo.errors import InputError
+from elmo.tasks.layers.word_vectors import read_word_vectors
+from elmo.tasks.static_vectors import VectorSettings, train_vectors
+
+pytest.importorskip("gensim")
+SETTINGS = VectorSettings(dim=8, min_count=2, epochs=30, threads=1)
+
+
+def test_words_of_like_company_are_alike(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    lines = [f"the {pet} sleeps in the house" for pet in ("cat", "dog")] + ["two and three are small numbers"]
+    text.write_text("\n".join(lines * 60) + "\n", encoding="utf-8")
+    output = tmp_path / "vectors.txt"
+    assert train_vectors([str(text)], output, settings=SETTINGS) == 12
+    found = read_word_vectors(output, ["cat", "dog", "three"])
+    by_word = dict(zip(found.words, found.vectors, strict=True))
+    assert found.dim == 8
+
+    def alike(left: str, right: str) -> float:
+        a, b = by_word[left], by_word[right]
+        return float(a @ b / ((a @ a) * (b @ b)) ** 0.5)
+
+    assert alike("cat", "dog") > alike("cat", "three")
+
+
+def test_a_text_without_repeated_words_is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("all words differ\n", encoding="utf-8")
+    with pytest.raises(InputError, match="No word occurs 2 times"):
+        train_vectors([str(text)], tmp_path / "v.txt", settings=SETTINGS)
+    assert not (tmp_path / "v.txt").exists()
