@@ -90,7 +90,7 @@ class LstmStack(nn.Module):
         from elmo.bilm.kernels import inference  # here because the kernels are written in terms of this file
 
         state = state or self.zero_state(len(tokens))
-        if dropout == 0 and inference.fits([tokens, state.hidden, state.cell, *self.parameters()]):
+        if dropout == 0 and inference.fits([self], [tokens, state.hidden, state.cell]):
             return inference.run_stack(self, tokens, lengths, state=state)
         outputs, hiddens, cells = [], [], []
         layer_input = tokens

@@ -100,7 +100,8 @@ class BiLM(nn.Module):
 
         `need_state=False` allows the last marker of each direction, which only the state depends on, to go unread.
         """
-        if inference.fits([vectors, *self._lstm_tensors(state)]):
+        given = [vectors] if state is None else [vectors, state.hidden, state.cell]
+        if inference.fits([self.forward_lstm, self.backward_lstm], given):
             return self._contextualize_fast(
                 vectors, positions, lengths, state=state, keep_markers=keep_markers, need_state=need_state
             )
@@ -113,10 +114,6 @@ class BiLM(nn.Module):
         if not keep_markers:
             layers, mask = drop_markers(layers, lengths)
         return BiLMOutput(layers, mask, BiLMState.join(forward.state, backward.state))
-
-    def _lstm_tensors(self, state: BiLMState | None) -> list[Tensor]:
-        weights: list[Tensor] = [*self.forward_lstm.parameters(), *self.backward_lstm.parameters()]
-        return weights if state is None else [*weights, state.hidden, state.cell]
 
     def _contextualize_fast(
         self,

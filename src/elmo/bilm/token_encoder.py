@@ -9,8 +9,6 @@ Models have the upper way, the lower (then the word vector is the result, withou
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -79,14 +77,11 @@ class CharCnn(nn.Module):
 
     def find(self, characters: Int[Tensor, "words characters"]) -> Float[Tensor, "words filters"]:
         """Convolve, take the maximum over positions, activate."""
-        weights = [cast(Tensor, convolution.weight) for convolution in self.convolutions]
-        biases = [cast(Tensor, convolution.bias) for convolution in self.convolutions]
-        if kernels.fits(characters, [self.embedding.weight, *weights, *biases], self.scheme):
+        if kernels.fits(characters, self.embedding, self.scheme):
             return kernels.convolve(
                 characters,
-                embedding=self.embedding.weight,
-                weights=weights,
-                biases=biases,
+                self.embedding,
+                convolutions=self.convolutions,
                 scheme=self.scheme,
                 activation=self.config.activation,
             )

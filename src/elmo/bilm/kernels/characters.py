@@ -6,15 +6,15 @@ is then a few additions. Left out: the highway layers and the projection (`linea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from elmo.bilm.kernels import binding
+from elmo.bilm.kernels.packing import keep_packed
 from elmo.text.characters import CharacterScheme
 
 
@@ -52,12 +52,17 @@ def spell(characters: Tensor, *, max_characters: int, num_ids: int, padding: int
 class FilterBanks:
     """The convolutions' weights in the kernel's blocks of filters."""
 
-    def __init__(self, weights: list[Tensor], biases: list[Tensor]) -> None:
+    def __init__(self, convolutions: nn.ModuleList) -> None:
         self.block = 4 * binding.vector_length()
-        self.weights = [self._blocked(weight.detach()) for weight in weights]
-        self.biases = [self._padded(bias.detach()) for bias in biases]
-        self.shapes = [weight.shape for weight in weights]
-        self.structs = (binding.Bank * len(weights))()
+        self.pack(convolutions)
+
+    def pack(self, convolutions: nn.ModuleList) -> None:
+        """Take the weights anew."""
+        layers = cast(list[nn.Conv1d], list(convolutions))
+        self.weights = [self._blocked(layer.weight.detach()) for layer in layers]
+        self.biases = [self._padded(cast(Tensor, layer.bias).detach()) for layer in layers]
+        self.shapes = [layer.weight.shape for layer in layers]
+        self.structs = (binding.Bank * len(layers))()
         first = 0
         for struct, (number, _, width), weight, bias in zip(
             self.structs, self.shapes, self.weights, self.biases, strict=True
@@ -84,44 +89,64 @@ class FilterBanks:
         return filters[:number].contiguous()
 
 
+@dataclass(frozen=True)
+class _Found:
+    """The result of the convolutions, and what their gradient needs."""
+
+    out: Tensor
+    winner: Tensor | None
+    rows: Tensor
+    """Embeddings of the characters that occur"""
+    job: binding.CharCnn
+
+
+def _find(banks: FilterBanks, spelling: Spelling, activation: str, embedding: Tensor, *, winners: bool) -> _Found:
+    rows = embedding.detach()[spelling.ids].contiguous()
+    words = len(spelling.numbers)
+    out = torch.empty(words, banks.num_filters)
+    winner = torch.empty(words, banks.num_filters, dtype=torch.uint8) if winners else None
+    job = binding.CharCnn(
+        banks=banks.structs,
+        num_banks=len(banks.structs),
+        num_blocks=banks.num_blocks,
+        dim=rows.shape[1],
+        max_characters=spelling.numbers.shape[1],
+        activation=binding.ACTIVATIONS[activation],
+        num_filters=banks.num_filters,
+        num_words=words,
+        spelling=spelling.numbers.data_ptr(),
+        lengths=spelling.lengths.data_ptr(),
+        num_characters=len(rows),
+        padding=spelling.padding,
+        embedding=rows.data_ptr(),
+        out=out.data_ptr(),
+        winner=None if winner is None else winner.data_ptr(),
+    )
+    _run(job, backward=False)
+    return _Found(out, winner, rows, job)
+
+
+def _run(job: binding.CharCnn, *, backward: bool) -> None:
+    if binding.library().elmo_convolve(job, int(backward), binding.num_threads()) != 0:
+        raise MemoryError("No memory for the character CNN's tables; use a smaller batch.")
+
+
 class _Convolve(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, spelling: Spelling, activation: str, gradients: bool, embedding: Tensor, *parameters: Tensor
+        ctx: Any, banks: FilterBanks, spelling: Spelling, activation: str, embedding: Tensor, *parameters: Tensor
     ) -> Tensor:
-        count = len(parameters) // 2
-        banks = FilterBanks(list(parameters[:count]), list(parameters[count:]))
-        rows = embedding.detach()[spelling.ids].contiguous()
-        words = len(spelling.numbers)
-        out = torch.empty(words, banks.num_filters)
-        winner = torch.empty(words, banks.num_filters, dtype=torch.uint8) if gradients else None
-        job = binding.CharCnn(
-            banks=banks.structs,
-            num_banks=count,
-            num_blocks=banks.num_blocks,
-            dim=rows.shape[1],
-            max_characters=spelling.numbers.shape[1],
-            activation=binding.ACTIVATIONS[activation],
-            num_filters=banks.num_filters,
-            num_words=words,
-            spelling=spelling.numbers.data_ptr(),
-            lengths=spelling.lengths.data_ptr(),
-            num_characters=len(rows),
-            padding=spelling.padding,
-            embedding=rows.data_ptr(),
-            out=out.data_ptr(),
-            winner=None if winner is None else winner.data_ptr(),
-        )
-        _run(job, backward=False)
-        ctx.save_for_backward(out, winner)
-        ctx.job, ctx.banks, ctx.spelling, ctx.rows = job, banks, spelling, rows
+        found = _find(banks, spelling, activation, embedding, winners=True)
+        # The parameters are saved for torch to notice if they change before the gradient is asked for.
+        ctx.save_for_backward(found.out, found.winner, *parameters)
+        ctx.job, ctx.banks, ctx.spelling, ctx.rows = found.job, banks, spelling, found.rows
         ctx.num_ids = len(embedding)
-        return out
+        return found.out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        out, winner = ctx.saved_tensors
+        out, winner, *_ = ctx.saved_tensors
         banks, rows = ctx.banks, ctx.rows
         d_out = d_out.contiguous()
         d_weights = [torch.empty_like(weight) for weight in banks.weights]
@@ -142,29 +167,28 @@ class _Convolve(torch.autograd.Function):
         return None, None, None, d_embedding, *filters, *d_biases
 
 
-def _run(job: binding.CharCnn, *, backward: bool) -> None:
-    if binding.library().elmo_convolve(job, int(backward), binding.num_threads()) != 0:
-        raise MemoryError("No memory for the character CNN's tables; use a smaller batch.")
-
-
-def fits(characters: Tensor, parameters: Sequence[Tensor], scheme: CharacterScheme) -> bool:
+def fits(characters: Tensor, embedding: nn.Embedding, scheme: CharacterScheme) -> bool:
     """Whether the kernel can take these: float32 on the CPU, places in a word that fit a byte."""
-    if not binding.available() or characters.device.type != "cpu" or scheme.max_characters > 255:
-        return False
-    return all(parameter.device.type == "cpu" and parameter.dtype == torch.float32 for parameter in parameters)
+    weight = embedding.weight
+    on_cpu = characters.device.type == "cpu" and weight.device.type == "cpu" and weight.dtype == torch.float32
+    return on_cpu and scheme.max_characters <= 255 and binding.available()
 
 
 def convolve(
     characters: Tensor,
+    embedding: nn.Embedding,
     *,
-    embedding: Tensor,
-    weights: Sequence[Tensor],
-    biases: Sequence[Tensor],
+    convolutions: nn.ModuleList,
     scheme: CharacterScheme,
     activation: str,
 ) -> Tensor:
     """What the filters find in each word, after the maximum and the activation: (words, filters)."""
-    spelling = spell(characters, max_characters=scheme.max_characters, num_ids=len(embedding), padding=scheme.padding)
-    parameters = (embedding, *weights, *biases)
-    gradients = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in parameters)
-    return _Convolve.apply(spelling, activation, gradients, *parameters)
+    table = embedding.weight
+    spelling = spell(characters, max_characters=scheme.max_characters, num_ids=len(table), padding=scheme.padding)
+    banks = keep_packed(convolutions, lambda: FilterBanks(convolutions))
+    if torch.is_grad_enabled():
+        layers = cast(list[nn.Conv1d], list(convolutions))
+        weights, biases = [layer.weight for layer in layers], [cast(Tensor, layer.bias) for layer in layers]
+        if any(parameter.requires_grad for parameter in (table, *weights, *biases)):
+            return _Convolve.apply(banks, spelling, activation, table, *weights, *biases)
+    return _find(banks, spelling, activation, table, winners=False).out

@@ -184,10 +184,13 @@ def _rows_contiguous(tensor: Tensor) -> Tensor:
     return tensor if tensor.stride(2) == 1 or tensor.shape[2] == 1 else tensor.contiguous()
 
 
-def fits(tensors: Sequence[Tensor]) -> bool:
-    """Whether the kernels can take these tensors: float32 on the CPU, no gradient asked for."""
+def fits(stacks: Sequence[LstmStack], tensors: Sequence[Tensor]) -> bool:
+    """Whether the kernels can run these: float32 on the CPU, no gradient asked for."""
     if not binding.available():
         return False
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        return False
-    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
+    weights: list[Tensor] = [next(stack.parameters()) for stack in stacks]
+    if torch.is_grad_enabled():
+        weights = [weight for stack in stacks for weight in stack.parameters()]
+        if any(tensor.requires_grad for tensor in (*tensors, *weights)):
+            return False
+    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in (*tensors, *weights))

@@ -58,6 +58,22 @@ def _turned(matrix: Tensor) -> Tensor:
     return out[:, :rows]
 
 
+def _run_highway(packed: tuple[PackedMatrix, PackedMatrix], x: Tensor, *biases: Tensor) -> tuple[Tensor, Tensor]:
+    """The layer's result, and both halves before it: the gate and the transformed value."""
+    rows, dim = x.shape
+    halves, y = torch.empty(rows, 2 * dim), torch.empty(rows, dim)
+    targets = (halves[:, :dim], halves[:, dim:])
+    multiply(
+        *(
+            product(x, matrix, out=out, bias=bias.detach().contiguous())
+            for matrix, out, bias in zip(packed, targets, biases, strict=True)
+        )
+    )
+    job = binding.Highway(num_rows=rows, dim=dim, x=x.data_ptr(), sums=halves.data_ptr(), y=y.data_ptr())
+    binding.library().elmo_highway_layer(job, 0, binding.num_threads())
+    return y, halves
+
+
 class _Highway(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -70,31 +86,23 @@ class _Highway(torch.autograd.Function):
         transform_bias: Tensor,
     ) -> Tensor:
         x = x.contiguous()
-        rows, dim = x.shape
-        sums, y = torch.empty(rows, 2 * dim), torch.empty(rows, dim)
-        carry_bias, transform_bias = carry_bias.contiguous(), transform_bias.contiguous()
-        multiply(
-            product(x, packed[0], out=sums[:, :dim], bias=carry_bias),
-            product(x, packed[1], out=sums[:, dim:], bias=transform_bias),
-        )
-        job = binding.Highway(num_rows=rows, dim=dim, x=x.data_ptr(), sums=sums.data_ptr(), y=y.data_ptr())
-        binding.library().elmo_highway_layer(job, 0, binding.num_threads())
-        ctx.save_for_backward(x, sums, carry_weight, transform_weight)
+        y, halves = _run_highway(packed, x, carry_bias, transform_bias)
+        ctx.save_for_backward(x, halves, carry_weight, transform_weight)
         ctx.precision = packed[0].precision
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-        x, sums, carry_weight, transform_weight = ctx.saved_tensors
+        x, halves, carry_weight, transform_weight = ctx.saved_tensors
         d_y = d_y.contiguous()
         rows, dim = x.shape
-        d_sums, d_x = torch.empty_like(sums), torch.empty_like(x)
+        d_sums, d_x = torch.empty_like(halves), torch.empty_like(x)
         job = binding.Highway(
             num_rows=rows,
             dim=dim,
             x=x.data_ptr(),
-            sums=sums.data_ptr(),
+            sums=halves.data_ptr(),
             d_y=d_y.data_ptr(),
             d_sums=d_sums.data_ptr(),
             d_x=d_x.data_ptr(),
@@ -122,6 +130,8 @@ def highway(x: Tensor, carry: nn.Linear, transform: nn.Linear) -> Tensor:
     """y = g * relu(transform(x)) + (1 - g) * x, with g = sigmoid(carry(x))."""
     precision = training_precision()
     packed = packed_linear(carry, precision), packed_linear(transform, precision)
+    if not torch.is_grad_enabled():
+        return _run_highway(packed, x.contiguous(), carry.bias, transform.bias)[0]
     return _Highway.apply(packed, x, carry.weight, carry.bias, transform.weight, transform.bias)
 
 
