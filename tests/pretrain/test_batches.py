@@ -1,6 +1,6 @@
 """Both ways of batching: what is read, and that a position is enough to go on."""
 
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -129,7 +129,7 @@ def test_batches_keep_the_budget(lengths: list[int], budget: int) -> None:
 def sentences_of(corpus: Corpus) -> list[np.ndarray]:
     source = corpus.role("train")[0]
     bounds = corpus.offsets[source.first_sentence : source.first_sentence + source.num_sentences + 1]
-    return [np.asarray(corpus.tokens[start:end]) for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [np.asarray(corpus.tokens[start:end]) for start, end in pairwise(bounds)]
 
 
 def split(ids: list[int], marker: int) -> list[tuple[int, ...]]:

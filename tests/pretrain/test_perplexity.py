@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 import torch
@@ -51,8 +52,7 @@ def by_hand(model: PretrainedBiLM, sentences: list[list[str]]) -> Perplexity:
 def heldout_sentences(corpus: Corpus) -> list[list[str]]:
     source, words = corpus.role("heldout")[0], corpus.words()
     bounds = corpus.offsets[source.first_sentence : source.first_sentence + source.num_sentences + 1]
-    pairs = zip(bounds[:-1], bounds[1:], strict=True)
-    return [[words[word] for word in corpus.tokens[start + 1 : end - 1]] for start, end in pairs]
+    return [[words[word] for word in corpus.tokens[start + 1 : end - 1]] for start, end in pairwise(bounds)]
 
 
 def test_it_is_what_one_computes_by_hand(corpus: Corpus, model: PretrainedBiLM) -> None:

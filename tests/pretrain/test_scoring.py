@@ -110,7 +110,7 @@ def test_nothing_to_measure(model: PretrainedBiLM, empty: Sequence[list[str]]) -
 
 
 def test_a_model_without_softmax_says_how_to_get_one(make_bilm: Callable[..., PretrainedBiLM]) -> None:
-    with pytest.raises(CheckpointError, match="elmo finetune weights.hdf5 --train TEXT"):
+    with pytest.raises(CheckpointError, match=r"elmo finetune weights\.hdf5 --train TEXT"):
         Scorer(make_bilm(), source="weights.hdf5")
 
 

@@ -1,0 +1,150 @@
+"""One measurement of training for bench_pretrain.py: a process of its own, so that its peak of memory is its own.
+
+    python benchmarks/pretrain_worker.py --size small --seconds 30           # one JSON line
+
+The text is a sample of Wikipedia; the vocabulary is filled up with invented words, which are drawn as negatives like
+any others. `--readable` measures the same updates by plain torch: kernels off, the sampled softmax through autograd.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+SIZES = {
+    "small": {"model.cell_dim": 1024, "model.projection_dim": 128, "model.num_highway": 1},
+    "full": {"model.cell_dim": 4096, "model.projection_dim": 512, "model.num_highway": 2},
+}
+WARM_UPDATES = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--words", type=int, default=100_000)
+    parser.add_argument("--negatives", type=int, default=8192)
+    parser.add_argument("--batching", choices=["streams", "sentences"], default="streams")
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--readable", action="store_true")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--text", type=Path, default=HERE / "text" / "wikipedia.txt")
+    arguments = parser.parse_args()
+    if arguments.readable:
+        os.environ["ELMO_KERNEL"] = "off"
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(measure(arguments, Path(folder))))
+
+
+def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    import torch
+
+    from elmo.pretrain import run as training
+
+    torch.set_flush_denormal(True)
+    if arguments.readable:
+        training.sampled_loss = readable_sampled_loss  # type: ignore[attr-defined]
+    run = make_run(arguments, folder)
+    for _ in range(WARM_UPDATES):
+        run.step()
+    tokens = updates = 0
+    words: list[int] = []
+    inner_encode = run.encoder.encode
+
+    def counted_encode(batch: Any) -> Any:
+        inputs = inner_encode(batch)
+        words.append(len(inputs.words))
+        return inputs
+
+    run.encoder.encode = counted_encode  # type: ignore[method-assign]
+    started = time.perf_counter()
+    while time.perf_counter() - started < arguments.seconds:
+        update = run.step()
+        tokens += update.num_tokens
+        updates += 1
+    seconds = time.perf_counter() - started
+    return {
+        "tokens_per_second": tokens / seconds,
+        "updates": updates,
+        "tokens_per_update": tokens / updates,
+        "distinct_words": sum(words) / len(words),
+        "flops_per_token": needed_flops(run, sum(words) / len(words), tokens / updates),
+        "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+        "loss": update.forward_loss,
+        "kernel": kernel_name(),
+    }
+
+
+def make_run(arguments: argparse.Namespace, folder: Path) -> Any:
+    from elmo import config
+    from elmo.pretrain import start
+    from elmo.pretrain.settings import PretrainSettings
+    from elmo.text.vocabulary import Vocabulary
+
+    known = Vocabulary.build(arguments.text.read_text(encoding="utf-8").split()).words[: arguments.words]
+    invented = (f"invented{index}" for index in range(arguments.words - len(known)))
+    Vocabulary((*known, *invented)).save(folder / "words.txt")
+    overrides = [
+        f'data.train=[{{name = "text", files = ["{arguments.text}"]}}]',
+        f"data.vocabulary={folder / 'words.txt'}",
+        f"data.batching={arguments.batching}",
+        f"softmax.negatives={arguments.negatives}",
+        f"training.precision={arguments.precision}",
+        *(f"{name}={value}" for name, value in SIZES[arguments.size].items()),
+    ]
+    settings = config.read(PretrainSettings, HERE.parent / "configs/pretrain/paper-small.toml", overrides=overrides)
+    return start.begin(settings, folder / "run").run
+
+
+def needed_flops(run: Any, num_words: float, num_tokens: float) -> float:
+    """Multiplications and additions in the products that an update cannot do without, for each token.
+
+    Everything is needed three times, once forward and twice for gradients, but the convolutions: behind their maximum
+    only one window of each filter has a gradient.
+    """
+    sys.path.insert(0, str(HERE))
+    from needed_work import step_flops
+
+    config = run.bilm.config
+    lstm, cnn = config.lstm, config.char_cnn
+    first_input = 2 * 2 * lstm.projection_dim * 4 * lstm.cell_dim
+    token = 3 * (step_flops(config) + first_input)
+    token += 3 * 2 * 2 * run.settings.softmax.negatives * lstm.projection_dim
+    # The words of a batch are mostly the frequent ones, which the lexicon has first.
+    spelt = float((run.encoder.spelling[: int(num_words)] != config.characters.padding).sum(axis=1).mean())
+    # A window may start at every character of the word, and once in the padding behind it.
+    word = sum(2 * (spelt + 1) * width * cnn.embedding_dim * number for width, number in cnn.filters)
+    word += 3 * (cnn.num_highway * 2 * 2 * cnn.num_filters**2 + 2 * cnn.num_filters * lstm.projection_dim)
+    return token + word * num_words / num_tokens
+
+
+def readable_sampled_loss(rows: Any, hidden: Any, targets: Any, *, negatives: Any, num_words: int, **_: Any) -> Any:
+    """The formula, left to autograd."""
+    import torch
+
+    from elmo.pretrain.negatives import log_expected_count
+
+    wanted, others = rows.rows_of(targets), rows.rows_of(negatives.ids)
+    target = (hidden * rows.weight[wanted]).sum(dim=-1) + rows.bias[wanted]
+    target = target - log_expected_count(targets, num_words, negatives.tries)
+    logits = hidden @ rows.weight[others].T + rows.bias[others]
+    logits = logits - log_expected_count(negatives.ids, num_words, negatives.tries)
+    logits = logits.masked_fill(targets[:, None] == negatives.ids, -torch.inf)
+    return (torch.logsumexp(torch.cat([target[:, None], logits], dim=1), dim=1) - target).sum()
+
+
+def kernel_name() -> str:
+    from elmo.bilm.kernels.binding import kernel_info
+
+    return str(kernel_info().name)
+
+
+if __name__ == "__main__":
+    main()

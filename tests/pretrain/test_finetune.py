@@ -1,0 +1,164 @@
+"""Fine-tuning: heads for new words, rows that are copied, models without a softmax."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo import config
+from elmo.checkpoints import export, native
+from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.errors import CheckpointError
+from elmo.pretrain import finetune
+from elmo.pretrain.finetune import FinetuneSettings
+from elmo.pretrain.loop import Report, evaluate, train
+from elmo.pretrain.scoring import Scorer
+from elmo.pretrain.softmax import WordSoftmax
+from elmo.pretrain.world import World
+from elmo.text.vocabulary import Vocabulary
+
+DOMAIN = ["the enzyme binds the protein", "a protein folds", "the enzyme splits the sugar"] * 60
+
+
+@pytest.fixture
+def domain_file(tmp_path: Path) -> Path:
+    path = tmp_path / "domain.txt"
+    path.write_text("\n".join(DOMAIN) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def settings(domain_file: Path) -> Callable[..., FinetuneSettings]:
+    def make(*overrides: str) -> FinetuneSettings:
+        options = [
+            f'data.train=[{{name = "domain", files = ["{domain_file}"]}}]',
+            "data.batch_tokens=60",
+            "training.log_every=5",
+            "optimiser.learning_rate=0.01",
+            "head_learning_rate=0.05",
+        ]
+        return config.read(FinetuneSettings, None, overrides=[*options, *overrides], base=FinetuneSettings())
+
+    return make
+
+
+def with_softmax(model: PretrainedBiLM, words: tuple[str, ...]) -> PretrainedBiLM:
+    model.vocabulary = Vocabulary(("<S>", "</S>", "<UNK>", *words))
+    softmax = WordSoftmax.initialise(len(words) + 3, 6, torch.Generator().manual_seed(3))
+    softmax.bias.copy_(-torch.arange(len(words) + 3) / 10)
+    model.softmax = softmax.to_weights()
+    return model
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "copied"),
+    [
+        ("model", ("the", "a", "cat"), 6),
+        ("both", ("the", "a", "cat", "enzyme", "protein", "binds", "folds", "splits", "sugar"), 6),
+        ("text", ("the", "enzyme", "protein", "a", "binds", "folds", "splits", "sugar"), 5),
+    ],
+)
+def test_rows_are_copied(
+    make_bilm: Callable[..., PretrainedBiLM],
+    settings: Callable[..., FinetuneSettings],
+    words: str,
+    expected: tuple[str, ...],
+    copied: int,
+) -> None:
+    model = with_softmax(make_bilm(), ("the", "a", "cat"))
+    head = finetune.make_head(model, settings(f"words={words}"))
+    assert head.vocabulary.words[3:] == expected
+    assert (head.num_copied, head.num_new) == (copied, len(expected) + 3 - copied)
+    assert model.softmax is not None and model.vocabulary is not None
+    for word in ("<UNK>", "the", "a"):
+        old, new = model.vocabulary.id_of(word), head.vocabulary.id_of(word)
+        assert torch.equal(head.softmax.weight[new], model.softmax.weight[old])
+        assert head.softmax.bias[new] == model.softmax.bias[old]
+
+
+def carry_out(folder: Path) -> dict[str, list[float]]:
+    """All stages; the held-out perplexities of each."""
+    found: dict[str, list[float]] = {}
+    for title, project in finetune.stages(folder, world=World(), say=lambda line: None):
+        reports: list[Report] = []
+        evaluate(project.run, reports.append)
+        frozen = {name: tensor.clone() for name, tensor in project.run.bilm.state_dict().items()}
+        assert train(project.run, project.checkpoints, observe=reports.append, export=project.export)
+        found[title] = [report.values["all"]["both"] for report in reports if report.kind == "heldout"]
+        changed = [
+            name for name, tensor in project.run.bilm.state_dict().items() if not torch.equal(tensor, frozen[name])
+        ]
+        assert bool(changed) == (title == "all weights")
+    return found
+
+
+def test_from_weights_without_a_softmax(
+    make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
+) -> None:
+    model = make_bilm()
+    export.write_hdf5(model.to_checkpoint(), tmp_path / "old")
+    said: list[str] = []
+    folder = tmp_path / "new"
+    longer = settings("head_epochs=4", "training.epochs=4")
+    finetune.begin(str(tmp_path / "old"), folder, longer, world=World(), say=said.append)
+    assert "has no softmax" in said[0]
+    found = carry_out(folder)
+    assert list(found) == ["softmax alone", "all weights"]
+    assert found["softmax alone"][-1] < 0.9 * found["softmax alone"][0]
+    assert found["all weights"][-1] < 0.7 * found["all weights"][0]
+    adapted = load(folder)
+    assert adapted.config == model.config
+    assert Scorer(adapted).perplexity([line.split() for line in DOMAIN]).both < 8
+    # Back into the old format, for those who still use the old tools.
+    export.write_hdf5(native.read(folder), tmp_path / "back")
+    back = load(tmp_path / "back")
+    for name, tensor in adapted.state_dict().items():
+        torch.testing.assert_close(back.state_dict()[name], tensor, atol=1e-6, rtol=0)
+
+
+def test_known_words_need_no_head_of_their_own(
+    make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
+) -> None:
+    with_softmax(make_bilm(), ("the", "a", "enzyme", "protein")).save_pretrained(tmp_path / "old")
+    finetune.begin(str(tmp_path / "old"), tmp_path / "new", settings(), world=World(), say=lambda line: None)
+    found = carry_out(tmp_path / "new")
+    assert list(found) == ["all weights"]
+    assert found["all weights"][-1] < found["all weights"][0]
+
+
+def test_it_goes_on_where_it_stopped(
+    make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
+) -> None:
+    make_bilm().save_pretrained(tmp_path / "old")
+    for name in ("whole", "parts"):
+        finetune.begin(str(tmp_path / "old"), tmp_path / name, settings(), world=World(), say=lambda line: None)
+    carry_out(tmp_path / "whole")
+    title, project = next(finetune.stages(tmp_path / "parts", world=World(), say=lambda line: None))
+    assert title == "softmax alone"
+    evaluate(project.run, lambda report: None)
+    for _ in range(3):
+        project.run.step()
+    project.checkpoints.save(project.run.state(), update=3)
+    stages = finetune.stages(tmp_path / "parts", world=World(), say=lambda line: None)
+    title, project = next(stages)
+    assert title == "softmax alone" and project.run.progress.update == 3
+    train(project.run, project.checkpoints, observe=lambda report: None, export=project.export)
+    title, project = next(stages)
+    assert title == "all weights"
+    evaluate(project.run, lambda report: None)
+    train(project.run, project.checkpoints, observe=lambda report: None, export=project.export)
+    one, other = load(tmp_path / "whole"), load(tmp_path / "parts")
+    assert all(torch.equal(tensor, other.state_dict()[name]) for name, tensor in one.state_dict().items())
+
+
+def test_what_is_refused(
+    make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
+) -> None:
+    model = with_softmax(make_bilm(), ("the", "a"))
+    model.vocabulary = Vocabulary(("<S>", "</S>", "<UNK>", "the"))
+    model.save_pretrained(tmp_path / "odd")
+    with pytest.raises(CheckpointError, match="4 words, but its softmax has 5 rows"):
+        finetune.begin(str(tmp_path / "odd"), tmp_path / "new", settings(), world=World(), say=lambda line: None)
+    with pytest.raises(CheckpointError, match="holds no fine-tuning run"):
+        next(finetune.stages(tmp_path / "nowhere", world=World(), say=lambda line: None))

@@ -1,0 +1,161 @@
+"""The loop: going on exactly, the best model, stopping early, stopping on nonsense."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from elmo.checkpoints.pretrained import load
+from elmo.pretrain import start
+from elmo.pretrain.checkpoint import read
+from elmo.pretrain.loop import Report, TrainingError, train
+from elmo.pretrain.settings import PretrainSettings
+from elmo.pretrain.start import Project
+
+Make = Callable[..., Project]
+
+
+class CrashError(Exception):
+    """What a power cut is to a test."""
+
+
+def run(project: Project) -> list[Report]:
+    reports: list[Report] = []
+    train(project.run, project.checkpoints, observe=reports.append, export=project.export)
+    return reports
+
+
+def whole_state(project: Project) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    state = project.run.state()
+    progress = {name: value for name, value in state.counters["progress"].items() if name != "seconds"}
+    return state.tensors, {**state.counters, "progress": progress}
+
+
+def assert_same(first: Project, second: Project) -> None:
+    tensors, counters = whole_state(first)
+    others, other_counters = whole_state(second)
+    assert tensors.keys() == others.keys()
+    for name, tensor in tensors.items():
+        assert torch.equal(tensor, others[name]), name
+    assert counters == other_counters
+
+
+@pytest.mark.parametrize("batching", ["streams", "sentences"])
+@pytest.mark.parametrize("optimiser", ["adam", "adagrad"])
+def test_n_and_m_updates_are_n_then_resumed_m(project: Make, tmp_path: Path, batching: str, optimiser: str) -> None:
+    options = [f"data.batching={batching}", f"optimiser.name={optimiser}"]
+    whole, parts = project("whole", *options), project("parts", *options)
+    run(whole)
+
+    def crash(report: Report) -> None:
+        if report.kind == "train" and report.update == 6:
+            raise CrashError
+
+    with pytest.raises(CrashError):
+        train(parts.run, parts.checkpoints, observe=crash, export=parts.export)
+    resumed = start.resume(tmp_path / "parts")
+    assert resumed.run.progress.update == 4
+    run(resumed)
+    assert_same(whole, resumed)
+
+
+def test_it_learns_and_leaves_a_model(project: Make, tmp_path: Path) -> None:
+    made = project("run", "training.updates=60", "training.evaluate_every=20")
+    reports = run(made)
+    perplexities = [report.values["all"]["both"] for report in reports if report.kind == "heldout"]
+    assert perplexities[-1] < 0.5 * made.run.softmax.num_words
+    assert perplexities[-1] < perplexities[0]
+    final = next(report for report in reports if report.kind == "final")
+    model = load(tmp_path / "run")
+    assert model.card["heldout_perplexity"]["all"] == final.values["all"]
+    assert model.card["tokens_seen"] == made.run.progress.tokens
+    assert model.softmax is not None and model.vocabulary is not None
+    assert len(model.vocabulary) == len(model.softmax.weight) == made.run.softmax.num_words
+    for name, tensor in made.run.bilm.state_dict().items():
+        assert torch.equal(model.state_dict()[name], tensor)
+
+
+def test_reports_say_what_is_sampled_and_how_far_it_is(project: Make) -> None:
+    reports = [report for report in run(project("run")) if report.kind == "train"]
+    assert [report.update for report in reports] == [3, 6, 9, 12]
+    last = reports[-1].values
+    assert last["sampled"] is True and last["share"] == 1.0 and last["seconds_left"] == 0.0
+    full = [report for report in run(project("full", "softmax.kind=full")) if report.kind == "train"]
+    assert full[0].values["sampled"] is False
+
+
+def test_epochs_end_where_the_text_does(project: Make) -> None:
+    made = project("run", "training.epochs=2")
+    made.run.settings = replace(made.run.settings, training=replace(made.run.settings.training, updates=None))
+    run(made)
+    assert made.run.batches.epochs_read == 2.0
+    assert made.run.progress.tokens == 2 * made.run.corpus.role("train")[0].num_tokens
+
+
+def test_the_best_checkpoint_is_kept_and_is_the_model(project: Make, tmp_path: Path) -> None:
+    # A learning rate that soon does harm: the best model is an early one.
+    options = ["optimiser.learning_rate=0.05", "optimiser.schedule=constant", "training.updates=20"]
+    made = project("run", *options, "training.evaluate_every=1", "training.keep_checkpoints=1", "training.dropout=0")
+    reports = [report for report in run(made) if report.kind == "heldout"]
+    best = min(reports, key=lambda report: report.values["all"]["both"])
+    assert made.run.progress.best_update == best.update
+    kept = read(made.checkpoints.path(best.update))
+    model = load(tmp_path / "run")
+    name = next(iter(model.state_dict()))
+    assert torch.equal(model.state_dict()[name], kept.tensors[f"bilm.{name}"])
+    updates = {best.update, 20}
+    assert made.checkpoints.paths() == [made.checkpoints.path(update) for update in sorted(updates)]
+
+
+def test_early_stopping(project: Make) -> None:
+    options = ["optimiser.learning_rate=0.2", "optimiser.schedule=constant", "training.updates=500"]
+    reports = run(project("run", *options, "training.evaluate_every=2", "training.patience=3"))
+    heldout = [report for report in reports if report.kind == "heldout"]
+    assert reports[-1].kind == "early stop" and len(heldout) < 100
+    assert [report.values["best"] for report in heldout[-4:]] == [True, False, False, False]
+
+
+def test_nonsense_stops_the_run_and_names_the_last_good_checkpoint(project: Make) -> None:
+    made = project("run", "training.updates=40")
+
+    @torch.no_grad()
+    def poison(report: Report) -> None:
+        if report.kind == "checkpoint":
+            made.run.bilm.forward_lstm.typed_layers[0].bias.fill_(math.nan)
+
+    with pytest.raises(TrainingError) as caught:
+        train(made.run, made.checkpoints, observe=poison, export=made.export)
+    latest = made.checkpoints.latest()
+    assert latest is not None and str(latest) in str(caught.value)
+    assert "nan" in str(caught.value) and "optimiser.learning_rate" in str(caught.value)
+    assert all(torch.isfinite(tensor).all() for tensor in read(latest).tensors.values())
+
+
+def test_accumulated_parts_are_the_whole_batch(project: Make) -> None:
+    losses = []
+    for parts in (1, 3):
+        made = project(f"run{parts}", f"training.accumulate={parts}", "training.dropout=0", "training.log_every=1")
+        losses.append([report.values["loss"] for report in run(made) if report.kind == "train"])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+def test_a_run_that_died_before_its_first_checkpoint_starts_again(
+    project: Make, tmp_path: Path, settings: Callable[..., PretrainSettings]
+) -> None:
+    run(project("whole"))
+    project("died")
+    resumed = start.resume(tmp_path / "died")
+    run(resumed)
+    assert torch.equal(load(tmp_path / "whole").softmax.weight, load(tmp_path / "died").softmax.weight)  # type: ignore[union-attr]
+
+
+def test_bfloat16_products_train_as_well(project: Make) -> None:
+    ends = []
+    for precision in ("float32", "bfloat16"):
+        reports = run(project(precision, f"training.precision={precision}", "training.updates=40"))
+        ends.append(next(report for report in reports if report.kind == "final").values["all"]["both"])
+    assert ends[1] == pytest.approx(ends[0], rel=0.05)
