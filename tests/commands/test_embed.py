@@ -131,7 +131,8 @@ def test_cut_words_are_told_once(tmp_path: Path, elmo_embed: Callable[..., Resul
 
 def test_a_line_of_100_000_tokens(tmp_path: Path, elmo_embed: Callable[..., Result]) -> None:
     out = tmp_path / "out.npz"
-    result = elmo_embed("-", "-o", out, "--layers", "top", "--dtype", "float16", stdin=b"a b c d " * 25_000)
+    options = ["--model", "tiny", "--layers", "top", "--dtype", "float16"]
+    result = elmo_embed("-", "-o", out, *options, stdin=b"a b c d " * 25_000)
     assert result.code == 0, result.stderr
     assert np.load(out)["0"].shape == (100_000, 64)
 
@@ -145,7 +146,7 @@ def test_a_line_of_100_000_tokens(tmp_path: Path, elmo_embed: Callable[..., Resu
         (b"x\n", ["--layers", "9"], "Layer 9 was asked for"),
         (b"x\n", ["--pool", "sum"], "Unknown pooling 'sum'"),
         (b"x\n", ["--state", "hot"], "Unknown state 'hot'"),
-        (b"x\n", ["--state", "warm"], "has no warm state"),
+        (b"x\n", ["--model", "tiny", "--state", "warm"], "has no warm state"),
         (b"x\n", ["--dtype", "int4"], "Unknown precision 'int4'"),
         (b"x\n", ["--out-format", "xml"], "Unknown output format 'xml'"),
         (b"x\n", ["--format", "xml"], "no input format 'xml'"),

@@ -20,7 +20,7 @@ from elmo.text.batches import TokenIndexer
 from elmo.text.vocabulary import Vocabulary
 
 BUNDLED_MODELS = Path(__file__).parent.parent / "models"
-DEFAULT_MODEL = "tiny"
+DEFAULT_MODEL = "english"
 # A name that ends like this is a file's, so the Hub need not be asked for it.
 _FILE_SUFFIXES = (".hdf5", ".h5", ".json", ".zip", ".pkl", ".index", ".safetensors", ".txt")
 

@@ -93,7 +93,8 @@ def _sources_of(entry: str) -> list[Source]:
         if files := [Source(path) for path in found if path.is_file()]:
             return files
         raise InputError(f"No file fits the pattern {entry}. Check it against the folder's contents.")
-    shown = entry if len(entry) <= 80 else entry[:77] + "..."
+    # The end of a long path is its name; a text given by mistake need not be shown whole.
+    shown = entry if len(entry) <= 160 else f"{entry[:60]}...{entry[-97:]}"
     raise InputError(f"There is no file {shown}. Check the path; to give text itself, pipe it in and name the input -.")
 
 
