@@ -95,15 +95,15 @@ class TrainedTask:
         partial.rename(folder / WEIGHTS_FILE)
 
     @classmethod
-    def load(cls, folder: Path | str) -> TrainedTask:
-        """Open what `save` wrote, or the best seed of a run."""
+    def load(cls, folder: Path | str, *, task: Task[Any, Any, Any] | None = None) -> TrainedTask:
+        """Open what `save` wrote, or the best seed of a run. `task`: for one that is not among the six."""
         folder = best_seed(Path(folder))
         try:
             names = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
             weights = load_file(folder / WEIGHTS_FILE)
         except (OSError, ValueError, SafetensorError) as error:
             raise CheckpointError(f"{folder} is not a whole trained task: {error}. Train it again.") from error
-        task = find_task(names["task"])
+        task = task or find_task(names["task"])
         settings = config.read(task.settings_type, folder / SETTINGS_FILE)
         bilm = PretrainedBiLM.from_pretrained(folder / names["elmo"]) if names["elmo"] else None
         words = WordIndex(tuple(names["words"]))
