@@ -1,5 +1,9 @@
 """Small worlds for task models: a task, a handful of examples, and a training run that takes seconds."""
 
+from jaxtyping import install_import_hook
+
+install_import_hook(["elmo.tasks.layers"], "beartype.beartype")  # shapes are checked while the tests run
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ Sentences = Sequence[Sequence[str]]
 T = TypeVar("T")
 
 
+@runtime_checkable
 class LayerSource(Protocol):
     """Where the layers of a frozen biLM come from."""
 
