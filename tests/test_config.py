@@ -3,6 +3,7 @@
 import dataclasses
 import tomllib
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -100,7 +101,7 @@ def test_shipped_configs_parse_and_explain_every_key(path: Path, kind: Any) -> N
             names = {field.name for field in dataclasses.fields(value)} - optional
             assert names <= given[section.name].keys(), f"{path.name} leaves out {names - given[section.name].keys()}"
     lines = path.read_text(encoding="utf-8").splitlines()
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in pairwise(lines):
         if " = " in line and not line.startswith("#"):
             assert " # " in line or before.startswith("# "), f"{path.name}: nothing explains {line}"
 

@@ -30,7 +30,8 @@ def run(name: str, folder: Path) -> str:
 
 
 def test_every_example_is_run() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PROMISES)
+    elsewhere = {"seventh_task.py"}  # tests/tasks/test_seventh_task.py
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PROMISES) | elsewhere
 
 
 @pytest.mark.parametrize("name", ["sentence_vectors.py", "old_allennlp_code.py"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from scorch.scores import b_cubed, ceaf_e, muc
@@ -32,6 +32,7 @@ def test_the_scores_of_a_document_are_scorchs(key: Chains, response: Chains) -> 
 def test_a_corpus_is_scored_as_one_long_document(documents: list[tuple[Chains, Chains]]) -> None:
     joined_key = [{(n, mention) for mention in chain} for n, (key, _) in enumerate(documents) for chain in key]
     joined = [{(n, mention) for mention in chain} for n, (_, response) in enumerate(documents) for chain in response]
+    assume(joined_key and joined)  # the reference divides by zero where there is no chain at all
     scores = score_chains([key for key, _ in documents], [response for _, response in documents])
     for ours, theirs in ((scores.muc, muc), (scores.b_cubed, b_cubed), (scores.ceaf, ceaf_e)):
         assert ours.f1 == pytest.approx(100 * theirs(joined_key, joined)[2])
