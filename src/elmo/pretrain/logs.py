@@ -8,6 +8,7 @@ from typing import Any
 
 from elmo.pretrain.loop import Report
 
+_ENDS = ("final", "finished", "stopped", "early stop")
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 
 
@@ -15,8 +16,9 @@ class JsonLog:
     """One JSON object a line."""
 
     def __init__(self, path: Path, *, from_update: int = 0) -> None:
-        """Goes on with an existing log; what it says about updates after `from_update` is about to happen again."""
-        lines = [line for line in read_log(path) if line["update"] <= from_update] if path.exists() else []
+        """Goes on with an existing log; what it says about the end, or about updates after `from_update`, goes."""
+        lines = read_log(path) if path.exists() else []
+        lines = [line for line in lines if line["update"] <= from_update and line["kind"] not in _ENDS]
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         partial.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
