@@ -44,11 +44,11 @@ def main() -> None:
 
 
 def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    import torch
+    from elmo.commands.training_run import prepare
 
+    prepare(threads=0)
     from elmo.pretrain import run as training
 
-    torch.set_flush_denormal(True)
     if arguments.readable:
         training.sampled_loss = readable_sampled_loss  # type: ignore[attr-defined]
     run = make_run(arguments, folder)

@@ -127,6 +127,24 @@ def test_known_words_need_no_head_of_their_own(
     assert found["all weights"][-1] < found["all weights"][0]
 
 
+def test_a_softmax_whose_words_are_in_a_file_of_their_own(
+    make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
+) -> None:
+    model = with_softmax(make_bilm(), ("the", "a", "enzyme"))
+    assert model.vocabulary is not None and model.softmax is not None
+    model.vocabulary.save(tmp_path / "words.txt")
+    model.vocabulary = None
+    model.save_pretrained(tmp_path / "old")
+    said: list[str] = []
+    chosen = settings(f"data.vocabulary={tmp_path / 'words.txt'}")
+    finetune.begin(str(tmp_path / "old"), tmp_path / "new", chosen, world=World(), say=said.append)
+    assert "6 words, 6 copied" in said[0]
+    start = native.read(tmp_path / "new" / "run" / "start")
+    assert start.softmax is not None and torch.equal(start.softmax.weight, model.softmax.weight)
+    finetune.begin(str(tmp_path / "old"), tmp_path / "other", settings(), world=World(), say=said.append)
+    assert "data.vocabulary=FILE gives it one" in said[1]
+
+
 def test_it_goes_on_where_it_stopped(
     make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
 ) -> None:

@@ -98,6 +98,10 @@ def test_a_vocabulary_that_does_not_fit_names_both_sizes(
         start.begin(
             settings(f"data.vocabulary={tmp_path / 'words.txt'}"), tmp_path / "second", initial=tmp_path / "first"
         )
+    # As TensorFlow's checkpoints are: a softmax, and its words elsewhere.
+    (tmp_path / "first" / "vocabulary.txt").unlink()
+    with pytest.raises(ConfigError, match=rf"has 4 words, but the model's softmax has {number}"):
+        start.begin(settings("data.vocabulary_size=4"), tmp_path / "second", initial=tmp_path / "first")
 
 
 @pytest.mark.parametrize(

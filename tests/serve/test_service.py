@@ -33,20 +33,21 @@ def value(server: Server, name: str, headers: dict[str, str] | None = None) -> f
     return float(found.group(1))
 
 
-def test_it_listens_on_loopback_and_is_unhealthy_until_warm(start_server: Start) -> None:
-    server = start_server("--cors-origin", "https://elsewhere.example", ready=False)
+def test_it_listens_on_loopback_and_is_unhealthy_until_warm(
+    start_server: Start, model_folder: Path, tmp_path: Path
+) -> None:
+    # The words come through a pipe: the model stays half read for as long as the test wants.
+    slow = shutil.copytree(model_folder, tmp_path / "slow")
+    words = (slow / "vocabulary.txt").read_text(encoding="utf-8")
+    (slow / "vocabulary.txt").unlink()
+    os.mkfifo(slow / "vocabulary.txt")
+    server = start_server("--cors-origin", "https://elsewhere.example", ready=False, model=slow)
     assert server.url.startswith("http://127.0.0.1:")
-    statuses = set()
-    end = time.monotonic() + 90
-    while time.monotonic() < end and 200 not in statuses:
-        try:
-            answer = httpx.get(server.url + "/health")
-        except httpx.TransportError:
-            continue
-        statuses.add(answer.status_code)
-        if answer.status_code == 503:
-            assert answer.json()["error_type"] == "Unhealthy"
-    assert statuses == {503, 200}
+    answer = httpx.get(server.url + "/health", timeout=60)
+    assert (answer.status_code, answer.json()["error_type"]) == (503, "Unhealthy")
+    assert httpx.post(server.url + "/embed", json={"inputs": "a"}, timeout=60).status_code == 503
+    (slow / "vocabulary.txt").write_text(words, encoding="utf-8")
+    server.wait_until_ready()
     # The same server lets one foreign origin in.
     origin = {"origin": "https://elsewhere.example"}
     answer = httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=origin, timeout=60)

@@ -33,9 +33,10 @@ def finetune(
 ) -> None:
     """Train a model on for one epoch on a domain's text; prints held-out perplexity before and after."""
     from elmo.commands import training_run
-    from elmo.pretrain import finetune
 
     world, say = training_run.prepare(threads)
+    from elmo.pretrain import finetune
+
     folder = resume or output
     if resume is not None:
         if model or train or heldout or output or settings or overrides:

@@ -27,11 +27,12 @@ def pretrain(
 ) -> None:
     """Train a biLM on plain text; stop it any time and go on with --resume."""
     from elmo.commands import training_run
+
+    world, say = training_run.prepare(threads)
     from elmo.config import read as read_settings
     from elmo.pretrain import start
     from elmo.pretrain.settings import PretrainSettings
 
-    world, say = training_run.prepare(threads)
     if resume is not None:
         if settings or train or heldout or output or from_model:
             raise ConfigError(

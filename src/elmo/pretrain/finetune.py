@@ -115,10 +115,17 @@ def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, 
                 f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
             )
         model = load(name)
+        if model.softmax is not None and model.vocabulary is None and settings.data.vocabulary:
+            # TensorFlow's checkpoints keep the softmax, and its words in a file of their own.
+            model.vocabulary = Vocabulary.load(settings.data.vocabulary)
         if model.softmax is not None and model.vocabulary is not None:
             check_sizes(len(model.vocabulary), len(model.softmax.weight), source=name)
         head = make_head(model, settings)
-        origin = f"{head.num_copied:,} copied from {name}" if model.softmax else f"all new, as {name} has no softmax"
+        origin = f"{head.num_copied:,} copied from {name}"
+        if model.softmax is None:
+            origin = f"all new, as {name} has no softmax"
+        elif model.vocabulary is None:
+            origin = f"all new, as {name} has no vocabulary (--set data.vocabulary=FILE gives it one)"
         say(f"softmax: {len(head.vocabulary):,} words, {origin}, {head.num_new:,} to learn")
         start_from = replace(model.to_checkpoint(), softmax=head.softmax, vocabulary=head.vocabulary, warm_state=None)
         native.write(start_from, folder / _START)

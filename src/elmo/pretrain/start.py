@@ -248,6 +248,12 @@ def _model(
         bilm.load_state_dict(initial.state_dict())
         softmax = WordSoftmax.initialise(num_words, initial.config.lstm.projection_dim, generator)
         if initial.softmax is not None:
+            if len(initial.softmax.weight) != num_words:
+                raise ConfigError(
+                    f"The vocabulary has {num_words:,} words, but the model's softmax has "
+                    f"{len(initial.softmax.weight):,}. Give the vocabulary file of the model's training "
+                    "(--set data.vocabulary=FILE), or use elmo finetune, which copies the rows of words that both have."
+                )
             softmax = WordSoftmax(initial.softmax.weight.clone(), initial.softmax.bias.clone())
         return bilm, softmax
     model = settings.model
