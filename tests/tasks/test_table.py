@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
-from elmo.tasks.table import TablePlan, TableRow, TaskFiles, as_markdown, compare, write_table
+from elmo.tasks.cells import CellStore, TaskCell
+from elmo.tasks.table import TablePlan, TableRow, TaskFiles, as_markdown, compare, plan_cells, write_table
 from tasks.named_entities.test_model import make_examples
 from tasks.test_run import write
 
@@ -28,20 +30,19 @@ def test_the_error_reduction_is_the_papers() -> None:
 def test_both_arms_are_run_once_and_compared(make_bilm: Callable[..., PretrainedBiLM], tmp_path: Path) -> None:
     data = write(tmp_path / "names.conll", make_examples(12))
     plan = TablePlan(seeds=2, named_entities=TaskFiles(data, data, data, SMALL))
-    begun: list[tuple[str, str]] = []
+    begun: list[str] = []
 
-    def begin(task: str, arm: str) -> Callable[[object], None]:
-        begun.append((task, arm))
+    def begin(cell: TaskCell) -> Callable[[object], None]:
+        begun.append(cell.label)
         return lambda event: None
 
+    store = CellStore(tmp_path / "cells")
     for _ in range(2):
-        rows = compare(plan, bilm=make_bilm(), folder=tmp_path / "runs", elmo_name="tiny", begin=begin)
-    assert begun == [("named_entities", "baseline"), ("named_entities", "elmo")], "the second time nothing is trained"
-    arms = [
-        json.loads((tmp_path / f"runs/named_entities/{arm}/results.json").read_text()) for arm in ("baseline", "elmo")
-    ]
-    assert arms[0]["settings"] == arms[1]["settings"] and arms[0]["data"] == arms[1]["data"]
-    assert [arm["elmo"] for arm in arms] == [None, "tiny"]
+        rows = compare(plan, store, bilm=make_bilm(), elmo_name="tiny", begin=begin)
+    assert len([label for label in begun if "baseline" in label]) == 2, "the second time nothing is trained"
+    arms = [plan_cells(plan, "named_entities", plan.files()["named_entities"], with_elmo=arm) for arm in (False, True)]
+    assert [replace(cell, with_elmo=True) for cell in arms[0]] == arms[1], "the arms differ in ELMo alone"
+    assert rows[0].seeds == 2
 
     write_table(rows, tmp_path / "results", title="Tasks", notes=["A note."])
     content = json.loads((tmp_path / "results" / "tasks.json").read_text())["named_entities"]

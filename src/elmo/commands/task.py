@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from elmo.commands.task_progress import TaskProgress
 from elmo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ def train(
         cache=not no_cache,
         cache_folder=cache,
     )
-    with _Display(task.headline) as display:
-        results = run(job, bilm=bilm, report=display.show)
+    with TaskProgress(task.headline) as progress:
+        results = run(job, bilm=bilm, report=progress.show)
     _tell(results, output)
 
 
@@ -167,7 +168,7 @@ def vectors(
 def table(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A TOML file that names each task's data.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for tasks.md and tasks.json.")],
-    runs: Annotated[Path, typer.Option(help="Folder for the runs; finished ones are not run again.")],
+    cells: Annotated[Path, typer.Option(help="Folder for the trainings' scores; none is trained again.")],
     elmo: Annotated[str | None, typer.Option(help="A biLM: path, bundled or Hub name. Default: the bundled.")] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", help="A part of the plan, such as seeds=1.")] = None,
     threads: _Threads = 0,
@@ -177,7 +178,7 @@ def table(
 
     from elmo import config
     from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
-    from elmo.tasks.catalog import find_task
+    from elmo.tasks.cells import CellStore
     from elmo.tasks.table import TablePlan, compare, write_table
 
     _set_threads(threads)
@@ -185,12 +186,9 @@ def table(
     plan = config.read(TablePlan, plan_file, overrides=overrides or ())
     elmo_name = elmo or DEFAULT_MODEL
 
-    def begin(task: str, arm: str) -> Any:
-        typer.echo(f"{task}, {arm}", err=True)
-        return _Display(find_task(task).headline).show
-
-    rows = compare(plan, bilm=load(elmo), folder=runs, elmo_name=elmo_name, begin=begin)
-    command = f"elmo task table {plan_file} --runs {runs} -o {output}" + (f" --elmo {elmo}" if elmo else "")
+    with TaskProgress() as progress:
+        rows = compare(plan, CellStore(cells), bilm=load(elmo), elmo_name=elmo_name, begin=progress.begin)
+    command = f"elmo task table {plan_file} --cells {cells} -o {output}" + (f" --elmo {elmo}" if elmo else "")
     notes = [
         f"The {plan.preset} presets, {plan.seeds} seeds, mean and standard deviation on the test sets; {elmo_name}. "
         "The arms differ in ELMo alone. Other data than the paper's: compare the reductions, not the scores.",
@@ -224,58 +222,3 @@ def _tell(results: dict[str, Any], output: Path) -> None:
             typer.echo(f"{split} {name}: {results[split]['mean']:.2f}{spread}")
     seconds = sum(seed["seconds"] for seed in results["seeds"])
     typer.echo(f"trained in {seconds:.0f} s, peak memory {results['peak_memory_mb']:.0f} MB: {output / 'results.json'}")
-
-
-class _Display:
-    """Progress on standard error: bars on a terminal, a line for each epoch elsewhere."""
-
-    def __init__(self, headline: str) -> None:
-        self.headline = headline
-        self.bar: Any = None
-        self.task: Any = None
-
-    def __enter__(self) -> _Display:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-            self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-
-    def show(self, event: Any) -> None:
-        from elmo.tasks.run import CacheProgress, CacheSize, SeedStarts
-        from elmo.tasks.training import Epoch, Step
-
-        if isinstance(event, CacheSize):
-            self._say(f"the biLM's layers are kept while training: {event.num_bytes / 1e6:,.0f} MB")
-        elif isinstance(event, CacheProgress):
-            self._draw("layers", event.done, event.total)
-        elif isinstance(event, SeedStarts):
-            self._say(f"seed {event.seed}")
-        elif isinstance(event, Step):
-            self._draw(f"epoch {event.epoch}, loss {event.loss:.3f}", event.step, event.num_steps)
-        elif isinstance(event, Epoch):
-            best = "  *" if event.is_best else ""
-            score = f"{self.headline} {event.scores[self.headline]:.2f}"
-            self._say(f"epoch {event.epoch}: loss {event.loss:.3f}, {score}, {event.seconds:.0f} s{best}")
-
-    def _say(self, line: str) -> None:
-        if self.bar is not None:
-            self.bar.console.print(line, highlight=False)
-        else:
-            typer.echo(line, err=True)
-
-    def _draw(self, label: str, done: int, total: int) -> None:
-        if self.bar is None:
-            return
-        if self.task is None or done == 1:
-            if self.task is not None:
-                self.bar.remove_task(self.task)
-            self.task = self.bar.add_task(label, total=total)
-        self.bar.update(self.task, description=label, completed=done, total=total)

@@ -153,12 +153,18 @@ def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def _fingerprint(bilm: PretrainedBiLM, rows: Iterable[tuple[str, ...]], precision: str) -> str:
-    """The same for the same model, sentences and precision, in whichever run."""
-    digest = hashlib.sha256(precision.encode())
+def fingerprint(bilm: PretrainedBiLM) -> str:
+    """The same for the same weights, whatever the model is called."""
+    digest = hashlib.sha256()
     for name, tensor in sorted(bilm.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _fingerprint(bilm: PretrainedBiLM, rows: Iterable[tuple[str, ...]], precision: str) -> str:
+    """The same for the same model, sentences and precision, in whichever run."""
+    digest = hashlib.sha256(f"{precision} {fingerprint(bilm)}".encode())
     for tokens in rows:
         digest.update("\x1f".join(tokens).encode("utf-8", "surrogatepass") + b"\n")
     return digest.hexdigest()[:16]

@@ -59,6 +59,8 @@ class TaskRun:
     """Keep the frozen biLM's layers in a file while training."""
     cache_folder: Path | None = None
     """Where to keep it for other runs too; otherwise it is deleted at the end."""
+    keep_models: bool = True
+    """Whether the trained models are saved; those who want the scores alone need none."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,24 @@ class Prepared:
         return embedding_table(self.words, self.vectors, settings.text.words.dim, seed=seed)
 
 
-def run(job: TaskRun, *, bilm: PretrainedBiLM | None = None, report: Report = lambda event: None) -> dict[str, Any]:
-    """Train and evaluate every seed; returns what `results.json` holds."""
+def run(
+    job: TaskRun,
+    *,
+    bilm: PretrainedBiLM | None = None,
+    source: LayerCache | None = None,
+    report: Report = lambda event: None,
+) -> dict[str, Any]:
+    """Train and evaluate every seed; returns what `results.json` holds.
+
+    `source`: the layers of this text, if other runs have made them already; the caller's own, who deletes it.
+    """
     forget_peak_memory()
     data = prepare(job)
     job.folder.mkdir(parents=True, exist_ok=True)
-    if bilm is not None and job.settings.elmo.is_frozen:
+    if bilm is not None and job.settings.elmo.is_frozen and job.keep_models:
         bilm.save_pretrained(job.folder / ELMO_FOLDER)
-    source = _layer_source(job, data, bilm, report)
+    own_source = layer_source(job, data, bilm, report) if source is None else None
+    source = source or own_source
     seeds = [_run_seed(job, data, seed, bilm=bilm, source=source, report=report) for seed in job.seeds]
     results = {
         "task": job.task.name,
@@ -119,15 +131,15 @@ def run(job: TaskRun, *, bilm: PretrainedBiLM | None = None, report: Report = la
         "dev": summary([seed["dev"][job.task.headline] for seed in seeds]),
         "test": summary([seed["test"][job.task.headline] for seed in seeds]) if job.test else None,
         "seeds": seeds,
-        "cache_bytes": source.num_bytes if isinstance(source, LayerCache) else 0,
+        "cache_bytes": source.num_bytes if source is not None else 0,
         "peak_memory_mb": peak_memory_mb(),
         "settings": config.to_dict(job.settings),
     }
     partial = job.folder / f"{RESULTS_FILE}.partial"
     partial.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     partial.rename(job.folder / RESULTS_FILE)
-    if isinstance(source, LayerCache) and job.cache_folder is None:
-        source.delete()
+    if own_source is not None and job.cache_folder is None:
+        own_source.delete()
     return results
 
 
@@ -218,7 +230,8 @@ def _run_seed(
         folder=folder,
         report=report,
     )
-    trained.save(folder, elmo_folder=f"../{ELMO_FOLDER}" if bilm is not None and settings.elmo.is_frozen else None)
+    if job.keep_models:
+        trained.save(folder, elmo_folder=f"../{ELMO_FOLDER}" if bilm is not None and settings.elmo.is_frozen else None)
     elmo = trained.model.text.elmo
     return {
         "seed": seed,
@@ -234,7 +247,8 @@ def _run_seed(
     }
 
 
-def _layer_source(job: TaskRun, data: Prepared, bilm: PretrainedBiLM | None, report: Report) -> LayerSource | None:
+def layer_source(job: TaskRun, data: Prepared, bilm: PretrainedBiLM | None, report: Report) -> LayerCache | None:
+    """The file of a frozen biLM's layers, made now unless it is there; none if the job wants none."""
     if bilm is None or not job.settings.elmo.is_frozen or not job.cache:
         return None
     precision = job.settings.elmo.precision

@@ -1,25 +1,25 @@
 """Both arms of several tasks, and the table that compares them (the paper's Table 1).
 
-    rows = compare(plan, bilm=elmo.load(), folder=Path("runs/tasks"))
+    rows = compare(plan, CellStore(Path("cells")), bilm=elmo.load())
     write_table(rows, Path("results"))
 
-The two arms differ in ELMo alone: the same model, settings, seeds and static vectors. Every run lies in its own folder
-and is finished or gone on with when the table is asked for again.
+The two arms differ in ELMo alone: the same model, settings, seeds and static vectors. Each training is a cell
+(`cells.py`), which is not trained again when the table is asked for once more, or another table needs it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.tasks.catalog import TASKS, find_task
+from elmo.tasks.cells import Begin, CellFiles, CellStore, Result, TaskCell, mean, train_cells
 from elmo.tasks.presets import read_settings
-from elmo.tasks.run import RESULTS_FILE, Report, TaskRun, run
-from elmo.tasks.task import Task
+from elmo.tasks.run import summary
 
 
 @dataclass(frozen=True)
@@ -115,39 +115,43 @@ class TableRow:
 
 def compare(
     plan: TablePlan,
+    store: CellStore,
     *,
     bilm: PretrainedBiLM,
-    folder: Path,
     elmo_name: str,
-    begin: Callable[[str, str], Report] = lambda task, arm: lambda event: None,
+    begin: Begin = lambda cell: lambda event: None,
 ) -> list[TableRow]:
-    """Train whatever is not finished; `begin` is told of each run and gives its listener."""
+    """Train whatever the store lacks, and compare; `begin` is told of each training and gives its listener."""
     rows = []
     for name, files in plan.files().items():
-        task = find_task(name)
-        results = {}
-        for arm in ("baseline", "elmo"):
-            job = _job(task, plan, files, folder / name / arm, elmo_name)
-            done = job.folder / RESULTS_FILE
-            if not done.exists():
-                run(job, bilm=bilm if arm == "elmo" else None, report=begin(name, arm))
-            results[arm] = json.loads(done.read_text(encoding="utf-8"))
-        rows.append(row_of(name, results["baseline"], results["elmo"]))
+        arms = [plan_cells(plan, name, files, with_elmo=with_elmo) for with_elmo in (False, True)]
+        results = train_cells([*arms[0], *arms[1]], store, bilm=bilm, elmo_name=elmo_name, begin=begin)
+        rows.append(row_of(name, results[: plan.seeds], results[plan.seeds :]))
     return rows
 
 
-def row_of(name: str, baseline: dict[str, Any], elmo: dict[str, Any]) -> TableRow:
-    """A row from the results of two runs."""
+def plan_cells(plan: TablePlan, name: str, files: TaskFiles, *, with_elmo: bool) -> list[TaskCell]:
+    """An arm of a task: a cell for every seed."""
+    overrides = [f"text.words.vectors={json.dumps(plan.vectors)}"] if plan.vectors else []
+    settings = read_settings(find_task(name), preset=plan.preset, overrides=[*overrides, *files.settings])
+    data = CellFiles(files.train, files.dev, files.test)
+    return [TaskCell(name, settings, data, seed, with_elmo) for seed in range(plan.seeds)]
+
+
+def row_of(name: str, baseline: Sequence[Result], elmo: Sequence[Result]) -> TableRow:
+    """A row from the cells of both arms."""
     arms = {"baseline": baseline, "elmo": elmo}
+    metric = baseline[0]["headline"]
+    scores = {arm: summary([cell["test"][metric] for cell in cells]) for arm, cells in arms.items()}
     return TableRow(
         task=name,
-        metric=baseline["headline"],
-        baseline=baseline["test"],
-        elmo=elmo["test"],
-        seconds={arm: _mean([seed["seconds"] for seed in result["seeds"]]) for arm, result in arms.items()},
-        peak_memory_mb={arm: result["peak_memory_mb"] for arm, result in arms.items()},
+        metric=metric,
+        baseline=scores["baseline"],
+        elmo=scores["elmo"],
+        seconds={arm: mean([cell["seconds"] for cell in cells]) for arm, cells in arms.items()},
+        peak_memory_mb={arm: max(cell["peak_memory_mb"] for cell in cells) for arm, cells in arms.items()},
         paper=PAPER.get(name),
-        seeds=len(baseline["seeds"]),
+        seeds=len(baseline),
     )
 
 
@@ -184,14 +188,3 @@ def write_table(rows: Sequence[TableRow], folder: Path, *, title: str, notes: Se
     (folder / "tasks.md").write_text(as_markdown(rows, title=title, notes=notes), encoding="utf-8")
     content = {row.task: row.as_dict() for row in rows}
     (folder / "tasks.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def _job(task: Task[Any, Any, Any], plan: TablePlan, files: TaskFiles, folder: Path, elmo_name: str) -> TaskRun:
-    overrides = [f"text.words.vectors={json.dumps(plan.vectors)}"] if plan.vectors else []
-    settings = read_settings(task, preset=plan.preset, overrides=[*overrides, *files.settings])
-    seeds = tuple(range(plan.seeds))
-    return TaskRun(task, settings, files.train, files.dev, folder, test=files.test, seeds=seeds, elmo_name=elmo_name)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return round(sum(values) / len(values), 1)

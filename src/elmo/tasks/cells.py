@@ -1,0 +1,248 @@
+"""A cell: one training of one task with one choice of settings and one seed, whose scores are kept on disk.
+
+    cells = [TaskCell("sentiment", settings, files, seed=seed) for seed in range(3)]
+    results = train_cells(cells, CellStore(Path("cells")), bilm=elmo.load())
+
+Every table of scores is made of cells: both arms of the six tasks, the ablations, the learning curves. A cell's key is
+all that its score depends on (settings, seed, the contents of the files, the biLM's weights), so that two tables that
+need the same cell share it, and what has been computed is not computed again. A cell is written whole or not at all; a
+training that was broken off goes on from its last epoch.
+
+`CellStore` itself keeps any result under any key. Left out: what tables are made of the scores (`table.py`,
+`elmo.analysis`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elmo import config
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import CheckpointError, InputError
+from elmo.tasks.catalog import find_task
+from elmo.tasks.layer_cache import LayerCache, fingerprint
+from elmo.tasks.run import Report, TaskRun, layer_source, prepare, run
+
+Result = dict[str, Any]
+Begin = Callable[["TaskCell"], Report]
+"""Told of each cell that has to be trained; gives its listener."""
+
+
+class CellStore:
+    """Results in a folder, one JSON file each, found by their keys."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, key: Mapping[str, Any]) -> Path:
+        """The file of a key; its name begins with the key's `kind`."""
+        return self.folder / f"{key['kind']}-{digest_of(key)}.json"
+
+    def find(self, key: Mapping[str, Any]) -> Result | None:
+        """What is kept under a key, if anything is."""
+        path = self.path(key)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise CheckpointError(
+                f"The cell {path} cannot be read ({error}). Delete it; it will be made anew."
+            ) from error
+        result: Result = content["result"]
+        return result
+
+    def keep(self, key: Mapping[str, Any], result: Result) -> Result:
+        """Write a result under its key, whole or not at all."""
+        path = self.path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump({"key": key, "result": result}, file, indent=1, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        return result
+
+    def get(self, key: Mapping[str, Any], compute: Callable[[], Result]) -> Result:
+        """What is kept under a key, computed now if nothing is."""
+        found = self.find(key)
+        return self.keep(key, compute()) if found is None else found
+
+
+@dataclass(frozen=True)
+class CellFiles:
+    """What a cell is trained and measured on."""
+
+    train: str
+    dev: str
+    test: str | None = None
+
+
+@dataclass(frozen=True)
+class TaskCell:
+    """One training: everything that its score depends on but the biLM's weights."""
+
+    task: str
+    settings: Any
+    files: CellFiles
+    seed: int = 0
+    with_elmo: bool = True
+
+    @property
+    def label(self) -> str:
+        """What the cell is, for those who wait for it."""
+        elmo, fraction = self.settings.elmo, self.settings.training.fraction
+        layers = f", layers {list(elmo.layers)}" if elmo.layers else ""
+        arm = f"ELMo at {elmo.place}, lambda {elmo.penalty:g}{layers}" if self.with_elmo else "baseline"
+        share = f", {100 * fraction:g}% of the data" if fraction < 1 else ""
+        return f"{self.task.replace('_', ' ')}: {arm}{share}, seed {self.seed}"
+
+    def key(self, bilm: str | None) -> dict[str, Any]:
+        """What the cell is known by; `bilm` is the fingerprint of its weights.
+
+        Paths stay out, contents count: data may be moved. So do ELMo's settings where there is no ELMo, which makes
+        the baselines of all tables the same cell.
+        """
+        settings = config.to_dict(self.settings)
+        if not self.with_elmo:
+            settings.pop("elmo")
+        words = settings["text"]["words"]
+        if words["vectors"]:
+            words["vectors"] = content_digest(words["vectors"])
+        files = {name: content_digest(path) for name, path in vars(self.files).items() if path is not None}
+        return {
+            "kind": self.task,
+            "elmo": bilm if self.with_elmo else None,
+            "seed": self.seed,
+            "files": files,
+            "settings": settings,
+        }
+
+
+def train_cells(
+    cells: Sequence[TaskCell],
+    store: CellStore,
+    *,
+    bilm: PretrainedBiLM | None,
+    elmo_name: str | None = None,
+    begin: Begin = lambda cell: lambda event: None,
+) -> list[Result]:
+    """The results of the cells, in order; those that the store lacks are trained first.
+
+    `bilm` may be None if no cell has ELMo. A result is what `run` tells of a seed, and what holds for the whole run.
+    """
+    identity = fingerprint(bilm) if bilm is not None else None
+    keys = [cell.key(identity) for cell in cells]
+    missing = {digest_of(key): cell for cell, key in zip(cells, keys, strict=True) if store.find(key) is None}
+    for group in _groups(list(missing.values())):
+        layers = store.folder / "layers"
+        source = _widest_layers(group, bilm, layers, begin)
+        for cell in group:
+            _train(cell, store, bilm=bilm, identity=identity, elmo_name=elmo_name, source=source, begin=begin)
+        shutil.rmtree(layers, ignore_errors=True)
+    results = [store.find(key) for key in keys]
+    return [result for result in results if result is not None]
+
+
+def mean(values: Sequence[float]) -> float:
+    """The plain average, rounded as times are printed."""
+    return round(sum(values) / len(values), 1)
+
+
+def digest_of(key: Mapping[str, Any]) -> str:
+    """Short, and the same for the same key."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def content_digest(path: str | Path) -> str:
+    """Of a file's bytes, or of all files in a folder with their names; a part of a file (`SICK.txt:TRAIN`) has its own."""
+    name, colon, part = str(path).rpartition(":")
+    place = Path(path)
+    if not place.exists() and colon:
+        place = Path(name)
+    if not place.exists():
+        raise InputError(f"There is no file {path}. Check the path.")
+    files = sorted(each for each in place.rglob("*") if each.is_file()) if place.is_dir() else [place]
+    digest = hashlib.sha256()
+    for file in files:
+        if place.is_dir():
+            digest.update(str(file.relative_to(place)).encode())
+        with file.open("rb") as opened:
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()[:16] + (f":{part}" if place != Path(path) else "")
+
+
+def _groups(cells: Sequence[TaskCell]) -> Iterator[list[TaskCell]]:
+    """Cells with the same texts together, those with the most of it last.
+
+    They share one file of the biLM's layers, made for the widest. It is the last to be finished, so that when a run is
+    gone on with, the same file is asked for.
+    """
+    groups: dict[tuple[str, CellFiles], list[TaskCell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.task, cell.files), []).append(cell)
+    for group in groups.values():
+        yield sorted(group, key=_width)
+
+
+def _width(cell: TaskCell) -> tuple[float, bool]:
+    return cell.settings.training.fraction, cell.with_elmo
+
+
+def _widest_layers(
+    cells: Sequence[TaskCell], bilm: PretrainedBiLM | None, folder: Path, begin: Begin
+) -> LayerCache | None:
+    """The frozen biLM's layers of the text of all these cells."""
+    frozen = [cell for cell in cells if cell.with_elmo and cell.settings.elmo.is_frozen]
+    if not frozen or bilm is None:
+        return None
+    widest = max(frozen, key=_width)
+    job = _job(widest, folder)
+    return layer_source(job, prepare(job), bilm, begin(widest))
+
+
+def _train(
+    cell: TaskCell,
+    store: CellStore,
+    *,
+    bilm: PretrainedBiLM | None,
+    identity: str | None,
+    elmo_name: str | None,
+    source: LayerCache | None,
+    begin: Begin,
+) -> None:
+    assert bilm is not None or not cell.with_elmo, "a cell with ELMo needs a biLM"
+    key = cell.key(identity)
+    folder = store.folder / "unfinished" / digest_of(key)
+    results = run(
+        _job(cell, folder, elmo_name),
+        bilm=bilm if cell.with_elmo else None,
+        source=source if cell.with_elmo and cell.settings.elmo.is_frozen else None,
+        report=begin(cell),
+    )
+    whole = {name: results[name] for name in ("headline", "elmo", "place", "data", "cache_bytes", "peak_memory_mb")}
+    store.keep(key, {**results["seeds"][0], **whole})
+    shutil.rmtree(folder)
+
+
+def _job(cell: TaskCell, folder: Path, elmo_name: str | None = None) -> TaskRun:
+    return TaskRun(
+        find_task(cell.task),
+        cell.settings,
+        cell.files.train,
+        cell.files.dev,
+        folder,
+        test=cell.files.test,
+        seeds=(cell.seed,),
+        elmo_name=elmo_name,
+        cache_folder=folder,
+        keep_models=False,
+    )
