@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from elmo.bilm.kernels import softmax as kernel
 from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.pretrain.negatives import Negatives, log_expected_count
 
@@ -95,8 +96,7 @@ def full_loss(
     """Sum over tokens of -ln p(target) under the full softmax."""
     assert rows.ids is None, "the full softmax needs all rows"
     # Every word competes, and the target counts once: as in the sampled loss when every word was drawn.
-    everybody = torch.arange(len(targets), device=targets.device)
-    return _cross_entropy(rows, hidden, targets, None, None, None, (everybody, targets), precision)
+    return _cross_entropy(rows, hidden, targets, None, None, None, targets, precision)
 
 
 def sampled_loss(
@@ -115,10 +115,9 @@ def sampled_loss(
     # A target that was drawn as a negative, too, must not compete with itself.
     ordered, order = ids.sort()
     place = torch.searchsorted(ordered, targets).clamp_max(len(ids) - 1)
-    tokens = (ordered[place] == targets).nonzero()[:, 0]
-    hits = (tokens, order[place[tokens]])
+    absent = torch.where(ordered[place] == targets, order[place], -1)
     return _cross_entropy(
-        rows, hidden, rows.rows_of(targets), rows.rows_of(ids), correction, target_correction, hits, precision
+        rows, hidden, rows.rows_of(targets), rows.rows_of(ids), correction, target_correction, absent, precision
     )
 
 
@@ -128,10 +127,10 @@ def _cross_entropy(rows: SoftmaxRows, hidden: Tensor, *arguments: Any) -> Tensor
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Loss and gradients in one pass over chunks of tokens, so that the logits never exist all at once.
+    """Loss and gradients in one pass.
 
-    A token's target competes with the candidates (rows of the softmax; None: all), of which those in `hits` (tokens,
-    candidates) stand aside. The logits of a chunk are [candidates, target].
+    A token's target competes with the candidates (rows of the softmax; None: all), of which the one in `absent` (-1:
+    none) stands aside.
     """
 
     @staticmethod
@@ -144,51 +143,32 @@ class _CrossEntropy(torch.autograd.Function):
         candidates: Tensor | None,
         correction: Tensor | None,
         target_correction: Tensor | None,
-        hits: tuple[Tensor, Tensor],
+        absent: Tensor,
         precision: torch.dtype,
     ) -> Tensor:
-        precision = torch.promote_types(precision, hidden.dtype) if hidden.dtype == torch.float64 else precision
         target_weight = weight[target_rows]
         target_logits = (hidden * target_weight).sum(dim=-1) + bias[target_rows]
         if target_correction is not None:
             target_logits += target_correction
-        # The last row holds the targets' place in the logits; being zero, it adds nothing to the products.
-        others, other_bias = _with_empty_row(weight, bias, candidates, correction)
-        states, others, other_bias = hidden.to(precision), others.to(precision), other_bias.to(precision)
-        d_hidden = torch.empty_like(states)
-        d_others = torch.zeros_like(others, dtype=weight.dtype)
-        d_other_bias = torch.zeros_like(other_bias, dtype=weight.dtype)
-        target_share = torch.empty_like(target_logits)
-        buffer = torch.empty(min(_TOKENS_AT_ONCE, len(hidden)), len(others), dtype=precision, device=hidden.device)
-        # Hits in the order of their tokens can be cut into the chunks'.
-        order = hits[0].argsort()
-        hit_tokens, hit_candidates = hits[0][order], hits[1][order]
-        starts = torch.searchsorted(
-            hit_tokens, torch.arange(0, len(hidden) + _TOKENS_AT_ONCE, _TOKENS_AT_ONCE, device=hidden.device)
-        ).tolist()
-        for index, first in enumerate(range(0, len(hidden), _TOKENS_AT_ONCE)):
-            chunk, inside = slice(first, first + _TOKENS_AT_ONCE), slice(starts[index], starts[index + 1])
-            logits = torch.addmm(other_bias, states[chunk], others.T, out=buffer[: len(states[chunk])])
-            logits[hit_tokens[inside] - first, hit_candidates[inside]] = -torch.inf
-            logits[:, -1] = target_logits[chunk]
-            shares = torch.softmax(logits, dim=-1, out=logits)
-            target_share[chunk] = shares[:, -1]
-            torch.mm(shares, others, out=d_hidden[chunk])
-            d_others += shares.T @ states[chunk]
-            d_other_bias += shares.sum(dim=0, dtype=weight.dtype)
-        # A share too small for its type counts as the smallest one, so that one such token is not an infinite loss.
-        loss = -target_share.clamp_min(torch.finfo(torch.float32).tiny).log().sum(dtype=torch.float64)
-        d_target = target_share - 1
-        d_hidden = d_hidden.to(hidden.dtype).addcmul_(d_target[:, None], target_weight)
-        if candidates is None:
-            d_weight, d_bias = d_others[:-1], d_other_bias[:-1]
+        others, other_bias = (weight, bias) if candidates is None else (weight[candidates], bias[candidates])
+        if correction is not None:
+            other_bias = other_bias + correction
+        if precision == torch.float32 and kernel.fits(hidden, len(others)):
+            shares = kernel.share_out(hidden, others, other_bias, absent=absent, target=target_logits)
         else:
-            d_weight = torch.zeros_like(weight).index_copy_(0, candidates, d_others[:-1])
-            d_bias = torch.zeros_like(bias).index_copy_(0, candidates, d_other_bias[:-1])
+            shares = _share_out_in_chunks(hidden, others, other_bias, absent, target_logits, precision)
+        log_share = target_logits - shares.log_total
+        d_target = log_share.exp() - 1
+        d_hidden = shares.d_states.addcmul_(d_target[:, None], target_weight)
+        if candidates is None:
+            d_weight, d_bias = shares.d_words, shares.d_bias
+        else:
+            d_weight = torch.zeros_like(weight).index_copy_(0, candidates, shares.d_words)
+            d_bias = torch.zeros_like(bias).index_copy_(0, candidates, shares.d_bias)
         d_weight.index_add_(0, target_rows, d_target[:, None] * hidden)
         d_bias.index_add_(0, target_rows, d_target)
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
-        return loss.to(hidden.dtype)
+        return -log_share.sum(dtype=torch.float64).to(hidden.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -196,11 +176,29 @@ class _CrossEntropy(torch.autograd.Function):
         return d_hidden * grad, d_weight * grad, d_bias * grad, None, None, None, None, None, None
 
 
-def _with_empty_row(
-    weight: Tensor, bias: Tensor, candidates: Tensor | None, correction: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    if candidates is not None:
-        weight, bias = weight[candidates], bias[candidates]
-    if correction is not None:
-        bias = bias + correction
-    return torch.cat([weight, weight.new_zeros(1, weight.shape[1])]), torch.cat([bias, bias.new_zeros(1)])
+def _share_out_in_chunks(
+    hidden: Tensor, words: Tensor, bias: Tensor, absent: Tensor, target: Tensor, precision: torch.dtype
+) -> kernel.Shares:
+    """As `kernel.share_out`, with torch, on any device and in any precision; the logits never exist all at once."""
+    precision = hidden.dtype if hidden.dtype == torch.float64 else precision
+    # The last row holds the targets' place in the logits; being zero, it adds nothing to the products.
+    others = torch.cat([words, words.new_zeros(1, words.shape[1])]).to(precision)
+    other_bias = torch.cat([bias, bias.new_zeros(1)]).to(precision)
+    states = hidden.to(precision)
+    target_share, d_states = torch.empty_like(target), torch.empty_like(states)
+    d_others, d_bias = torch.zeros_like(others, dtype=words.dtype), torch.zeros_like(other_bias, dtype=bias.dtype)
+    buffer = torch.empty(min(_TOKENS_AT_ONCE, len(hidden)), len(others), dtype=precision, device=hidden.device)
+    for first in range(0, len(hidden), _TOKENS_AT_ONCE):
+        chunk = slice(first, first + _TOKENS_AT_ONCE)
+        logits = torch.addmm(other_bias, states[chunk], others.T, out=buffer[: len(states[chunk])])
+        tokens = (absent[chunk] >= 0).nonzero()[:, 0]
+        logits[tokens, absent[chunk][tokens]] = -torch.inf
+        logits[:, -1] = target[chunk]
+        shares = torch.softmax(logits, dim=-1, out=logits)
+        target_share[chunk] = shares[:, -1]
+        torch.mm(shares, others, out=d_states[chunk])
+        d_others += shares.T @ states[chunk]
+        d_bias += shares.sum(dim=0, dtype=bias.dtype)
+    # A share too small for its type counts as the smallest one, so that one such token is not an infinite loss.
+    log_total = target - target_share.clamp_min(torch.finfo(torch.float32).tiny).log()
+    return kernel.Shares(log_total, d_states.to(hidden.dtype), d_others[:-1], d_bias[:-1])

@@ -190,6 +190,21 @@ class CharCnn(ctypes.Structure):
     )
 
 
+class Softmax(ctypes.Structure):
+    """`elmo_softmax` of kernels.h."""
+
+    _fields_ = (
+        ("num_tokens", _int),
+        ("num_words", _int),
+        ("dim", _int),
+        ("states", _pointer),
+        ("words", _pointer),
+        ("turned", _pointer),
+        ("turned_stride", _int),
+        *((name, _pointer) for name in ("bias", "absent", "target", "log_total", "d_states", "d_words", "d_bias")),
+    )
+
+
 ACTIVATIONS = {"identity": 0, "relu": 1, "tanh": 2, "sigmoid": 3}
 """The numbers of kernels.h."""
 
@@ -212,7 +227,7 @@ def _library_path() -> Path | None:
 def _layout() -> int:
     """As `elmo_layout` of dispatch.c."""
     mixed = 0
-    for struct in (Layer, Direction, Product, Highway, Packing, Training, CharCnn, Bank):
+    for struct in (Layer, Direction, Product, Highway, Packing, Training, CharCnn, Bank, Softmax):
         mixed = mixed * 1009 + ctypes.sizeof(struct)
     return ctypes.c_int64(mixed).value
 
@@ -257,6 +272,7 @@ def _load() -> ctypes.CDLL | str:
     library.elmo_spell.argtypes = (_pointer, _int, _int, _int, _int, _int, _pointer, _pointer, _pointer)
     library.elmo_spell.restype = _int
     library.elmo_convolve.argtypes = (ctypes.POINTER(CharCnn), _int, _int)
+    library.elmo_softmax_loss.argtypes = (ctypes.POINTER(Softmax), _int, _int)
     library.elmo_sample.argtypes = (_pointer, _int)
     library.elmo_sample.restype = _int
     return library

@@ -301,6 +301,24 @@ int elmo_convolve(const elmo_char_cnn *cnn, int64_t backward, int64_t num_thread
     return job.failed ? -1 : 0;
 }
 
+typedef struct {
+    const elmo_softmax *softmax;
+    int64_t parts, failed;
+} softmax_job;
+
+static void softmax_task(void *context, int64_t part)
+{
+    softmax_job *j = context;
+    if (chosen->softmax(j->softmax, part, j->parts)) j->failed = 1;
+}
+
+int elmo_softmax_loss(const elmo_softmax *softmax, int64_t parts, int64_t num_threads)
+{
+    softmax_job job = {softmax, parts, 0};
+    elmo_parallel(softmax_task, &job, parts, num_threads);
+    return job.failed ? -1 : 0;
+}
+
 /* A few of the values, mixed: differs when an optimiser has been over them. */
 int64_t elmo_sample(const float *values, int64_t count)
 {
@@ -318,7 +336,8 @@ int64_t elmo_sample(const float *values, int64_t count)
 int64_t elmo_layout(void)
 {
     const int64_t sizes[] = {sizeof(elmo_layer),    sizeof(elmo_direction), sizeof(elmo_product),  sizeof(elmo_highway),
-                             sizeof(elmo_packing),  sizeof(elmo_training),  sizeof(elmo_char_cnn), sizeof(elmo_bank)};
+                             sizeof(elmo_packing),  sizeof(elmo_training),  sizeof(elmo_char_cnn), sizeof(elmo_bank),
+                             sizeof(elmo_softmax)};
     int64_t mixed = 0;
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) mixed = mixed * 1009 + sizes[i];
     return mixed;

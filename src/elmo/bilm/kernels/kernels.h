@@ -144,6 +144,24 @@ typedef struct {
     float *d_embedding;           /* [num_blocks, num_characters, dim]: each block's part */
 } elmo_char_cnn;
 
+/* -ln of a token's share of exp(logits) summed over `num_words` words and its target, with all gradients.  A logit is
+   the product of state and word plus the word's bias; the target's is given.  d_words and d_bias have a part per
+   thread, which the caller adds up. */
+typedef struct {
+    int64_t num_tokens, num_words, dim;
+    const float *states;    /* [num_tokens, dim] */
+    const float *words;     /* [num_words, dim] */
+    const float *turned;    /* the same transposed: [dim, turned_stride] */
+    int64_t turned_stride;
+    const float *bias;      /* [num_words] */
+    const int64_t *absent;  /* [num_tokens]: the word that stands aside for a token, -1 for none */
+    const float *target;    /* [num_tokens]: the target's logit */
+    float *log_total;       /* [num_tokens]: ln of the sum */
+    float *d_states;        /* [num_tokens, dim], without the target's part, as are the next two */
+    float *d_words;         /* [parts, num_words, dim] */
+    float *d_bias;          /* [parts, num_words] */
+} elmo_softmax;
+
 enum { ELMO_IDENTITY = 0, ELMO_RELU = 1, ELMO_TANH = 2, ELMO_SIGMOID = 3 };
 
 typedef struct {
@@ -163,6 +181,7 @@ typedef struct {
     void (*highway_backward)(const elmo_highway *highway, int64_t part, int64_t num_parts);
     int (*convolve)(const elmo_char_cnn *cnn, int64_t block);
     int (*convolve_backward)(const elmo_char_cnn *cnn, int64_t block);
+    int (*softmax)(const elmo_softmax *softmax, int64_t part, int64_t num_parts);
     void (*activate)(const float *in, float *out, int64_t length, int64_t activation);
 } elmo_variant;
 

@@ -47,7 +47,7 @@ def product(
     return described
 
 
-def _turned(matrix: Tensor) -> Tensor:
+def turned(matrix: Tensor) -> Tensor:
     """The transpose, its rows spaced so that they do not all fall into the same sets of the cache."""
     rows, columns = matrix.shape
     stride = -(-rows // 16) * 16 + 16
@@ -110,9 +110,9 @@ class _Highway(torch.autograd.Function):
         binding.library().elmo_highway_layer(job, 1, binding.num_threads())
         for weight, d_half in ((carry_weight, d_sums[:, :dim]), (transform_weight, d_sums[:, dim:])):
             multiply(product(d_half, PackedTransposed(weight, precision=ctx.precision), out=d_x, accumulate=True))
-        turned, packed_x = _turned(d_sums), PackedTransposed(x, precision=ctx.precision)
+        across, packed_x = turned(d_sums), PackedTransposed(x, precision=ctx.precision)
         d_carry, d_transform = torch.empty_like(carry_weight), torch.empty_like(transform_weight)
-        multiply(product(turned[:dim], packed_x, out=d_carry), product(turned[dim:], packed_x, out=d_transform))
+        multiply(product(across[:dim], packed_x, out=d_carry), product(across[dim:], packed_x, out=d_transform))
         d_biases = d_sums.sum(dim=0)
         return None, d_x, d_carry, d_biases[:dim], d_transform, d_biases[dim:]
 

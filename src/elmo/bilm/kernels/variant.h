@@ -10,6 +10,7 @@
 #include "lstm_training.h"
 #include "char_cnn.h"
 #include "highway.h"
+#include "softmax.h"
 
 static void activate(const float *in, float *out, int64_t length, int64_t activation)
 {
@@ -24,4 +25,4 @@ static void activate(const float *in, float *out, int64_t length, int64_t activa
 
 const elmo_variant VARIANT_NAME = {VARIANT_LABEL, VL, pack, convert, product, forward, train_forward, train_backward,
                                    train_turn, train_weights, highway_forward, highway_backward, convolve,
-                                   convolve_backward, activate};
+                                   convolve_backward, softmax_part, activate};

@@ -1,0 +1,53 @@
+"""The softmax in C against the same in float64 by autograd."""
+
+import pytest
+import torch
+
+from elmo.bilm.kernels.softmax import MOST_WORDS, fits, share_out
+
+
+@pytest.mark.parametrize("tokens, words, dim", [(1, 1, 1), (130, 1100, 70), (64, 513, 64), (257, 40, 130)])
+def test_sums_and_gradients(variant: str, tokens: int, words: int, dim: int) -> None:
+    """Sizes around the kernel's panels and stretches; logits that a naive exponential would not survive."""
+    torch.manual_seed(tokens)
+    states, weight, bias = torch.randn(tokens, dim), 3 * torch.randn(words, dim), 40 * torch.randn(words)
+    target = 100 * torch.randn(tokens)
+    absent = torch.randint(-1, words, (tokens,))
+    found = share_out(states, weight, bias, absent=absent, target=target)
+    exact = [tensor.double().requires_grad_() for tensor in (states, weight, bias)]
+    logits = exact[0] @ exact[1].T + exact[2]
+    logits = logits.masked_fill(torch.arange(words) == absent[:, None], -torch.inf)
+    log_total = torch.cat([logits, target.double()[:, None]], dim=1).logsumexp(dim=1)
+    log_total.sum().backward()
+    torch.testing.assert_close(found.log_total.double(), log_total.detach(), atol=1e-4, rtol=1e-5)
+    for gradient, tensor in zip(found[1:], exact, strict=True):
+        assert tensor.grad is not None
+        torch.testing.assert_close(gradient.double(), tensor.grad, atol=2e-4, rtol=1e-4)
+
+
+def test_the_number_of_threads_changes_nothing_but_rounding(variant: str) -> None:
+    torch.manual_seed(0)
+    states, weight, bias = torch.randn(700, 32), torch.randn(600, 32), torch.randn(600)
+    arguments = {"absent": torch.randint(0, 600, (700,)), "target": torch.randn(700)}
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        found.append(share_out(states, weight, bias, **arguments))
+    torch.set_num_threads(before)
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)
+
+
+def test_a_state_that_is_no_number_is_not_hidden(variant: str) -> None:
+    states = torch.zeros(3, 4)
+    states[1, 2] = torch.nan
+    found = share_out(states, torch.ones(5, 4), torch.zeros(5), absent=torch.full((3,), -1), target=torch.zeros(3))
+    assert found.log_total.isnan().tolist() == [False, True, False]
+
+
+def test_what_the_kernel_leaves_to_torch(variant: str) -> None:
+    assert fits(torch.zeros(3, 4), 10)
+    assert not fits(torch.zeros(3, 4, dtype=torch.float64), 10)
+    assert not fits(torch.zeros(3, 4), MOST_WORDS + 1)
+    assert not fits(torch.zeros(0, 4), 10)
