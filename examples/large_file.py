@@ -14,7 +14,7 @@ from elmo.embedding.to_file import embed_to_file
 text = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "sentences.txt"
 out = Path(sys.argv[2]) if len(sys.argv) > 2 else Path("runs/demo/sentences.parquet")
 out.parent.mkdir(parents=True, exist_ok=True)
-embedder = elmo.Embedder(layers="top", precision="float16")
+embedder = elmo.Embedder(layers="top", dtype="float16")
 with text.open(encoding="utf-8") as lines:
     report = embed_to_file(embedder, (line.rstrip("\n") for line in lines), out, resume=True)
 print(f"{out} is complete." if report.already_complete else f"{report.num_tokens} tokens -> {out}")

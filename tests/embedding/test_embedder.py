@@ -13,6 +13,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import elmo
+from elmo.bilm.kernels import binding
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding import embedder as embedder_module
 from elmo.embedding.carried_state import compute_warm_state
@@ -172,10 +174,24 @@ def test_shapes_and_precision(bilm: PretrainedBiLM) -> None:
     assert Embedder(bilm, layers="concat").embed(["a b"])[0].shape == (2, 36)
     assert Embedder(bilm, pooling="mean").embed(["a b", ""])[1].shape == (3, 12)
     assert Embedder(bilm, layers=0, pooling="max").embed(["a b", ""])[0].shape == (12,)
-    half = Embedder(bilm, precision="float16").embed(["a b"])[0]
+    half = Embedder(bilm, dtype="float16").embed(["a b"])[0]
     assert half.dtype == np.float16
     close(half.astype(np.float32), Embedder(bilm).embed(["a b"])[0], 2e-3)
     assert Embedder(bilm, layers="concat").output_dim == 36 and Embedder(bilm).output_dim == 12
+
+
+def test_weights_of_less_precision_are_asked_for_when_a_model_is_opened(bilm: PretrainedBiLM, tmp_path: Path) -> None:
+    bilm.save_pretrained(tmp_path)
+    exact = Embedder(tmp_path).embed(["a b"])[0]
+    small = Embedder(tmp_path, precision="int8")
+    assert small.model.precision == elmo.load(tmp_path, precision="int8").precision == "int8"
+    if binding.available():
+        assert not np.array_equal(small.embed(["a b"])[0], exact)
+    close(small.embed(["a b"])[0], exact, 5e-2)
+    with pytest.raises(ConfigError, match="give the precision to"):
+        Embedder(bilm, precision="int8")
+    with pytest.raises(ConfigError, match="Unknown precision 'int3'"):
+        elmo.load(tmp_path, precision="int3")
 
 
 def test_a_bare_string_and_strings_are_tokenised(bilm: PretrainedBiLM) -> None:

@@ -40,7 +40,7 @@ def test_texts_come_in_many_forms(bilm: PretrainedBiLM) -> None:
     )
     assert vectorizer.transform([]).shape == (0, rows.shape[1])
     assert not vectorizer.transform([""]).any()
-    assert ElmoVectorizer(bilm, precision="float16").transform(TEXTS).dtype == np.float16
+    assert ElmoVectorizer(bilm, dtype="float16").transform(TEXTS).dtype == np.float16
 
 
 def test_clone_parameters_and_pickle(folder: Path) -> None:

@@ -47,7 +47,7 @@ def test_rows_keep_their_order_and_their_columns(folder: str) -> None:
 
 
 def test_all_layers_pooled_in_half_precision(folder: str) -> None:
-    result = ArrowEmbedder(ArrowSettings(folder, layers="all", pooling="max", precision="float16"))(table())
+    result = ArrowEmbedder(ArrowSettings(folder, layers="all", pooling="max", dtype="float16"))(table())
     expected = Embedder(folder, pooling="max").embed([text or "" for text in TEXTS])
     for layer in range(3):
         assert result.schema.field(f"layer_{layer}").type == pa.list_(pa.float16(), 12)

@@ -55,6 +55,17 @@ def test_it_listens_on_loopback_and_is_unhealthy_until_warm(
     assert server.stop() == 0
 
 
+def test_weights_of_eight_bits_answer_nearly_the_same(start_server: Start, server: Server) -> None:
+    small = start_server("--precision", "int8")
+    assert httpx.get(small.url + "/info").json()["model_dtype"] == "int8"
+    exact, near = (
+        np.array(httpx.post(each.url + "/embed", json={"inputs": "the bank of the river"}, timeout=60).json()[0])
+        for each in (server, small)
+    )
+    assert exact @ near > 0.999  # both have length 1
+    assert small.stop() == 0
+
+
 def test_health_page_and_docs(server: Server) -> None:
     assert httpx.get(server.url + "/ping").status_code == 200
     machine = httpx.get(server.url + "/")

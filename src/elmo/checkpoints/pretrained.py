@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast, get_args
 
 from elmo.bilm.config import BiLMConfig
+from elmo.bilm.kernels.packing import Precision
 from elmo.bilm.model import BiLM, BiLMState
 from elmo.checkpoints import hub, native
 from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, empty_bilm, fill
 from elmo.checkpoints.detect import open_checkpoint
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, ConfigError
 from elmo.text.batches import TokenIndexer
 from elmo.text.vocabulary import Vocabulary
 
@@ -72,10 +73,18 @@ class PretrainedBiLM(BiLM):
         revision: str | None = None,
         token: str | None = None,
         local_files_only: bool = False,
+        precision: str = "float32",
     ) -> Self:
-        """Open a path, a bundled model or a Hub repository, in whichever ELMo format it is."""
+        """Open a path, a bundled model or a Hub repository, in whichever ELMo format it is.
+
+        `precision`: how the CPU kernels keep the LSTMs' weights; float16, bfloat16 and int8 are faster and less exact.
+        """
+        if precision not in get_args(Precision):
+            raise ConfigError(f"Unknown precision {precision!r}; expected one of {', '.join(get_args(Precision))}.")
         path = locate(name, revision=revision, token=token, local_files_only=local_files_only)
-        return cls.from_checkpoint(open_checkpoint(path), source=str(path))
+        bilm = cls.from_checkpoint(open_checkpoint(path), source=str(path))
+        bilm.precision = cast(Precision, precision)
+        return bilm
 
     def save_pretrained(self, folder: str | Path, *, storage: str = "float32") -> None:
         """Write a folder that `elmo.load` opens. `storage`: float32, float16, bfloat16 or int8."""
@@ -105,6 +114,9 @@ def locate(
     return hub.fetch(str(name), revision=revision, token=token, local_files_only=local_files_only)
 
 
-def load(name: str | Path | None = None, **options: Any) -> PretrainedBiLM:
-    """Open an ELMo model: ours, bilm-tf's, AllenNLP's or ELMoForManyLangs'; without a name, the bundled one."""
-    return PretrainedBiLM.from_pretrained(locate(name, **options))
+def load(name: str | Path | None = None, *, precision: str = "float32", **options: Any) -> PretrainedBiLM:
+    """Open an ELMo model: ours, bilm-tf's, AllenNLP's or ELMoForManyLangs'; without a name, the bundled one.
+
+    The options are those of `PretrainedBiLM.from_pretrained`.
+    """
+    return PretrainedBiLM.from_pretrained(locate(name, **options), precision=precision)

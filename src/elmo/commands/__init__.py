@@ -28,8 +28,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "fill": ("fill", "fill", "The most likely words for a hidden position."),
     "task": ("task", "app", "Train, evaluate and use the six tasks of the paper."),
     "probe": ("probe", "app", "What each layer knows: parts of speech, word senses."),
+    "card": ("card", "card", "All figures for a model's card in one run."),
+    "ablate": ("ablate", "app", "What of ELMo a task needs: layers, places, amounts of data."),
+    "weights": ("weights", "weights", "What each layer counts for in trained task models."),
     "neighbours": ("neighbours", "app", "The nearest occurrences of a word in a corpus."),
     "similarity": ("similarity", "similarity", "One word's occurrences in two dimensions."),
+    "reproduce": ("reproduce", "reproduce", "The paper's tables and figures for a model, in one report."),
     "serve": ("serve", "serve", "Vectors over HTTP, and a page to look at them."),
 }
 

@@ -38,7 +38,10 @@ def embed(
     out_format: Annotated[
         str | None, typer.Option(help="hdf5 (AllenNLP's layout), npz, parquet, arrow, safetensors or jsonl.")
     ] = None,
-    dtype: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="The numbers in the file: float32 or float16.")] = "float32",
+    precision: Annotated[
+        str, typer.Option(help="The model's weights in memory: float32; or, faster and less exact, float16 or int8.")
+    ] = "float32",
     compress: Annotated[bool, typer.Option("--compress", help="Smaller files, slower to write and read.")] = False,
     state: Annotated[
         str,
@@ -61,7 +64,7 @@ def embed(
     format_name = out_format or format_of(output)
     _set_threads(threads)
     embedder = Embedder(
-        model, layers=layers, pooling=pool, precision=dtype, state=state,  # type: ignore[arg-type]
+        model, layers=layers, pooling=pool, dtype=dtype, precision=precision, state=state,  # type: ignore[arg-type]
         batch_size=batch_size, batch_tokens=batch_tokens, tokenizer=tokenizer,
     )  # fmt: skip
     read = ReadProgress()

@@ -42,6 +42,14 @@ class MeasuredTable:
         return table
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a measurement gives: tables for people, figures for programs."""
+
+    tables: list[MeasuredTable]
+    data: dict[str, Any]
+
+
 @dataclass
 class Stopwatch:
     """Seconds since it was made."""
@@ -56,9 +64,8 @@ class Stopwatch:
 def deliver(
     name: str,
     title: str,
+    measured: Measured,
     *,
-    tables: Sequence[MeasuredTable],
-    data: dict[str, Any],
     json_file: Path | None,
     folder: Path | None,
     seed: int | None = None,
@@ -66,13 +73,13 @@ def deliver(
 ) -> None:
     """Show the tables, and write what was asked for."""
     console = Console()
-    for table in tables:
+    for table in measured.tables:
         console.print(table.rich())
     provenance: Provenance = collect(seed=seed, seconds=seconds)
     if json_file is not None:
-        write_json(json_file, data, provenance=provenance)
+        write_json(json_file, measured.data, provenance=provenance)
     if folder is not None:
-        report = Report(name, title, "\n\n".join(table.markdown() for table in tables), data)
+        report = Report(name, title, "\n\n".join(table.markdown() for table in measured.tables), measured.data)
         for path in write_report(report, folder, provenance=provenance):
             messages.print(f"wrote {path}")
 
@@ -100,11 +107,11 @@ def counting(embedder: Embedder) -> Iterator[CountingStream]:
         yield CountingStream(embedder, status.update)
 
 
-def open_embedder(model: str | None, state: str) -> Embedder:
+def open_embedder(model: str | None, state: str, *, precision: str = "float32") -> Embedder:
     """The embedder that analyses read all layers from."""
     from elmo.embedding.embedder import Embedder
 
-    return Embedder(model, layers="all", state=state)  # type: ignore[arg-type]
+    return Embedder(model, layers="all", state=state, precision=precision)  # type: ignore[arg-type]
 
 
 def model_facts(embedder: Embedder, name: str | None) -> dict[str, Any]:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmo.commands.measured import MeasuredTable, Stopwatch, counting, deliver, messages, model_facts, open_embedder
+from elmo.commands.measured import (
+    Measured,
+    MeasuredTable,
+    Stopwatch,
+    counting,
+    deliver,
+    messages,
+    model_facts,
+    open_embedder,
+)
 from elmo.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,6 +26,7 @@ if TYPE_CHECKING:
     from elmo.analysis.sense_data import SenseSet
     from elmo.analysis.sense_probe import SenseRow
     from elmo.analysis.word_in_context import WordRow
+    from elmo.embedding.embedder import Embedder
 
 app = typer.Typer(help="Probe the layers of a model.", no_args_is_help=True, add_completion=False)
 
@@ -38,30 +48,17 @@ def pos(
     output: FolderOption = None,
 ) -> None:
     """Part of speech, or any token label, by a linear classifier on each layer (table 6)."""
-    from elmo.analysis.labelled_text import is_conllu
-    from elmo.analysis.pos_probe import ProbeSettings, probe_tokens
-
-    files = _three_files(data)
     if tags not in ("upos", "xpos", "both"):
         raise InputError(f"Unknown tags {tags!r}; expected upos, xpos or both.")
-    kinds = ["labels"] if not is_conllu(files[0]) else ["upos", "xpos"] if tags == "both" else [tags]
-    corpora = {kind: _splits(files, kind) for kind in kinds}
+    corpora = labelled_corpora(data, tags)
     embedder = open_embedder(model, state)
     watch = Stopwatch()
-    settings = ProbeSettings(max_epochs=epochs, seed=seed)
-    with messages.status("encoding") as status:
-        results = probe_tokens(embedder, corpora, settings=settings, progress=status.update)
+    measured = measure_pos(embedder, corpora, epochs=epochs, seed=seed)
+    measured.data.update(**model_facts(embedder, model))
     deliver(
         "pos_probe",
         "Token labels by a linear classifier on each layer",
-        tables=[_pos_table(kind, result) for kind, result in results.items()],
-        data={
-            **model_facts(embedder, model),
-            "files": [path.name for path in files],
-            "settings": asdict(settings),
-            **{kind: asdict(result) for kind, result in results.items()},
-            **{f"{kind}_best": max(row.test for row in result.rows) for kind, result in results.items()},
-        },
+        measured,
         json_file=json_file,
         folder=output,
         seed=seed,
@@ -85,41 +82,17 @@ def senses(
     output: FolderOption = None,
 ) -> None:
     """Word senses by nearest neighbour: SemCor's senses, Raganato's sets (table 5)."""
-    from elmo.analysis.files import opened_folder
-    from elmo.analysis.sense_probe import probe_baselines, probe_senses
-    from elmo.analysis.wordnet import WordNet
-
     if punctuation not in ("auto", "keep", "drop"):
         raise InputError(f"Unknown --punctuation {punctuation!r}; expected auto, keep or drop.")
     watch = Stopwatch()
-    with ExitStack() as stack:
-        folder = None if wordnet is None else stack.enter_context(opened_folder(wordnet))
-        database = WordNet.read(folder)
-        train, evaluation = _sense_sets(data, stack)
-        keep = train.has_punctuation() if punctuation == "auto" else punctuation == "keep"
-        evaluation = [replace(each, punctuation=keep) for each in evaluation]
-        facts: dict[str, object] = {}
-        if baselines:
-            rows = probe_baselines(train, evaluation=evaluation, wordnet=database)
-        else:
-            embedder = open_embedder(model, state)
-            with counting(embedder) as encoder:
-                result = probe_senses(encoder, train, evaluation=evaluation, wordnet=database)
-            rows = result.rows
-            facts = {
-                **model_facts(embedder, model),
-                "evaluation_punctuation": keep,
-                "targets": result.num_targets,
-                "unseen_lemmas": result.num_unseen,
-                "senses_with_centroid": result.num_senses,
-                "train_occurrences": result.num_train_targets,
-                "wsd_all_best": max(row.f1() for row in rows[2:]),
-            }
+    embedder = None if baselines else open_embedder(model, state)
+    measured = measure_senses(embedder, data, wordnet=wordnet, punctuation=punctuation)
+    if embedder is not None:
+        measured.data.update(**model_facts(embedder, model))
     deliver(
         "sense_probe",
         "Word senses by nearest neighbour",
-        tables=[_sense_table(rows, punctuation=keep)],
-        data={**facts, "f1": {row.name: row.figures() for row in rows}},
+        measured,
         json_file=json_file,
         folder=output,
         seconds=watch.seconds,
@@ -137,23 +110,89 @@ def context(
     output: FolderOption = None,
 ) -> None:
     """Are occurrences of one sense closer than those of different senses? A quick look at a model."""
-    from elmo.analysis.word_in_context import EXAMPLES, compare_senses, read_occurrences
-
-    occurrences = read_occurrences(EXAMPLES if examples is None else examples)
     embedder = open_embedder(model, state)
     watch = Stopwatch()
-    rows = compare_senses(embedder, occurrences)
+    measured = measure_context(embedder, examples)
+    measured.data.update(**model_facts(embedder, model))
     deliver(
         "word_in_context",
         "The same word in different senses",
-        tables=[_context_table(rows)],
-        data={
-            **model_facts(embedder, model),
-            "words": {row.word: {layer: asdict(each) for layer, each in row.layers.items()} for row in rows},
-        },
+        measured,
         json_file=json_file,
         folder=output,
         seconds=watch.seconds,
+    )
+
+
+def labelled_corpora(data: list[Path], tags: str) -> dict[str, LabelledSplits]:
+    """The three parts of a corpus, once for each kind of label: those of CoNLL-U that were asked for, or its own."""
+    from elmo.analysis.labelled_text import is_conllu
+
+    files = _three_files(data)
+    kinds = ["labels"] if not is_conllu(files[0]) else ["upos", "xpos"] if tags == "both" else [tags]
+    return {kind: _splits(files, kind) for kind in kinds}
+
+
+def measure_pos(embedder: Embedder, corpora: dict[str, LabelledSplits], *, epochs: int = 12, seed: int = 0) -> Measured:
+    """Table 6."""
+    from elmo.analysis.pos_probe import ProbeSettings, probe_tokens
+
+    settings = ProbeSettings(max_epochs=epochs, seed=seed)
+    with messages.status("encoding") as status:
+        results = probe_tokens(embedder, corpora, settings=settings, progress=status.update)
+    return Measured(
+        tables=[_pos_table(kind, result) for kind, result in results.items()],
+        data={
+            "settings": asdict(settings),
+            **{kind: asdict(result) for kind, result in results.items()},
+            **{f"{kind}_best": max(row.test for row in result.rows) for kind, result in results.items()},
+        },
+    )
+
+
+def measure_senses(
+    embedder: Embedder | None, data: Path, *, wordnet: Path | None = None, punctuation: str = "auto"
+) -> Measured:
+    """Table 5; without an embedder its two baselines alone."""
+    from elmo.analysis.files import opened_folder
+    from elmo.analysis.sense_probe import probe_baselines, probe_senses
+    from elmo.analysis.wordnet import WordNet
+
+    with ExitStack() as stack:
+        folder = None if wordnet is None else stack.enter_context(opened_folder(wordnet))
+        database = WordNet.read(folder)
+        train, evaluation = _sense_sets(data, stack)
+        keep = train.has_punctuation() if punctuation == "auto" else punctuation == "keep"
+        evaluation = [replace(each, punctuation=keep) for each in evaluation]
+        facts: dict[str, object] = {}
+        if embedder is None:
+            rows = probe_baselines(train, evaluation=evaluation, wordnet=database)
+        else:
+            with counting(embedder) as encoder:
+                result = probe_senses(encoder, train, evaluation=evaluation, wordnet=database)
+            rows = result.rows
+            facts = {
+                "evaluation_punctuation": keep,
+                "targets": result.num_targets,
+                "unseen_lemmas": result.num_unseen,
+                "senses_with_centroid": result.num_senses,
+                "train_occurrences": result.num_train_targets,
+                "wsd_all_best": max(row.f1() for row in rows[2:]),
+            }
+    return Measured(
+        tables=[_sense_table(rows, punctuation=keep)],
+        data={**facts, "f1": {row.name: row.figures() for row in rows}},
+    )
+
+
+def measure_context(embedder: Embedder, examples: Path | None = None) -> Measured:
+    """Senses within and across; without a file, of the words included."""
+    from elmo.analysis.word_in_context import EXAMPLES, compare_senses, read_occurrences
+
+    rows = compare_senses(embedder, read_occurrences(EXAMPLES if examples is None else examples))
+    return Measured(
+        tables=[_context_table(rows)],
+        data={"words": {row.word: {layer: asdict(each) for layer, each in row.layers.items()} for row in rows}},
     )
 
 

@@ -32,7 +32,7 @@ from elmo.embedding.windows import cut_batches, cut_windows
 from elmo.embedding.word_cache import DEFAULT_MAX_BYTES, WORDS_FILE, WordCache, encode_words
 from elmo.errors import ConfigError, InputError
 
-Precision = Literal["float32", "float16"]
+VectorType = Literal["float32", "float16"]
 
 DEFAULT_BATCH_TOKENS = 4096
 _SMALLEST_BUDGET = 64
@@ -58,7 +58,7 @@ class _Rows:
 
 
 class Embedder:
-    """A biLM with a choice of layers, of state and of precision."""
+    """A biLM with a choice of layers, of state and of number type."""
 
     def __init__(
         self,
@@ -67,7 +67,8 @@ class Embedder:
         layers: LayerSpec = "all",
         state: StateMode = "reset",
         pooling: Pooling | None = None,
-        precision: Precision = "float32",
+        dtype: VectorType = "float32",
+        precision: str | None = None,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int = 64,
         cache: WordCache | int | None = DEFAULT_MAX_BYTES,
@@ -76,7 +77,8 @@ class Embedder:
         """`model`: an opened model, or a name or path to open; none means the bundled one.
 
         `layers`: "all", "average", "top", "concat", an index, or one weight for each layer (`elmo.embedding.layers`).
-        `pooling`: "mean" or "max" gives one vector for each sentence.
+        `pooling`: "mean" or "max" gives one vector for each sentence. `dtype`: of the vectors that come out.
+        `precision`: of the LSTMs' weights in memory, for a model that is opened here (`elmo.load`).
         `batch_tokens`: tokens that are in work at once; bounds the memory. `batch_size`: sentences of a batch, for
         `state="carry"` alone, where it changes the numbers. `cache`: a word cache, its bytes, or 0 for none.
         `tokenizer`: a name from `elmo.text.tokenizer`, if not the model's own.
@@ -88,18 +90,20 @@ class Embedder:
         for name, value, known in (
             ("state", state, get_args(StateMode)),
             ("pooling", pooling, (None, *get_args(Pooling))),
-            ("precision", precision, get_args(Precision)),
+            ("dtype", dtype, get_args(VectorType)),
         ):
             if value not in known:
                 raise ConfigError(f"Unknown {name} {value!r}; expected one of {', '.join(map(str, known))}.")
         if batch_tokens < 1 or batch_size < 1:
             raise ConfigError(f"batch_tokens ({batch_tokens}) and batch_size ({batch_size}) must be at least 1.")
         folder = None if isinstance(model, PretrainedBiLM) else locate(model)
-        self.model = model if isinstance(model, PretrainedBiLM) else load(folder)
+        if isinstance(model, PretrainedBiLM) and precision not in (None, model.precision):
+            raise ConfigError(f"This model is open already, in {model.precision}; give the precision to elmo.load.")
+        self.model = model if isinstance(model, PretrainedBiLM) else load(folder, precision=precision or "float32")
         self.layers = choose_layers(layers, self.model.config.num_layers)
         self.state: StateMode = state
         self.pooling: Pooling | None = pooling
-        self.dtype = np.dtype(precision)
+        self.dtype = np.dtype(dtype)
         self.batch_tokens, self.batch_size = batch_tokens, batch_size
         self.tokenizer = tokenizer or self.model.config.tokenizer
         self.carried = CarriedState()

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
-from elmo.embedding.embedder import Embedder, Precision
+from elmo.embedding.embedder import Embedder, VectorType
 from elmo.embedding.layers import LayerSpec
 from elmo.embedding.pooling import Pooling
 from elmo.embedding.token_lists import SentenceLike
@@ -42,7 +42,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         *,
         layers: LayerSpec = "average",
         pooling: Pooling = "mean",
-        precision: Precision = "float32",
+        dtype: VectorType = "float32",
         tokenizer: str | None = None,
         batch_tokens: int = 4096,
     ) -> None:
@@ -50,7 +50,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         self.model = model
         self.layers = layers
         self.pooling = pooling
-        self.precision = precision
+        self.dtype = dtype
         self.tokenizer = tokenizer
         self.batch_tokens = batch_tokens
 
@@ -86,13 +86,13 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         self._made_from = self._settings()
         return Embedder(
             self.model if isinstance(self.model, PretrainedBiLM) else _open(self.model),
-            layers=self.layers, pooling=self.pooling, precision=self.precision, tokenizer=self.tokenizer,
+            layers=self.layers, pooling=self.pooling, dtype=self.dtype, tokenizer=self.tokenizer,
             batch_tokens=self.batch_tokens,
         )  # fmt: skip
 
     def _settings(self) -> tuple[Any, ...]:
         layers = self.layers if isinstance(self.layers, str | int) else tuple(self.layers)
-        return (self.model, layers, self.pooling, self.precision, self.tokenizer, self.batch_tokens)
+        return (self.model, layers, self.pooling, self.dtype, self.tokenizer, self.batch_tokens)
 
     @staticmethod
     def _token_lists(texts: Iterable[SentenceLike], tokenizer: str) -> list[list[str]]:

@@ -1,6 +1,6 @@
 """Arrow record batches of text -> record batches of vectors: what Ray, Spark, or a loop over a Parquet file calls.
 
-    embedder = ArrowEmbedder(ArrowSettings(column="text", layers="average", precision="float16"))
+    embedder = ArrowEmbedder(ArrowSettings(column="text", layers="average", dtype="float16"))
     for batch in embedder.map(pq.ParquetFile("in.parquet").iter_batches()):
         writer.write_batch(batch)
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from elmo.embedding.embedder import DEFAULT_BATCH_TOKENS, Embedder, Precision
+from elmo.embedding.embedder import DEFAULT_BATCH_TOKENS, Embedder, VectorType
 from elmo.embedding.layers import LayerSpec
 from elmo.embedding.pooling import Pooling
 from elmo.embedding.writers.record import OutputLayout, Record
@@ -48,7 +48,7 @@ class ArrowSettings:
     """The column with strings or lists of tokens."""
     layers: LayerSpec = "average"
     pooling: Pooling | None = None
-    precision: Precision = "float32"
+    dtype: VectorType = "float32"
     tokenizer: str | None = None
     batch_tokens: int = DEFAULT_BATCH_TOKENS
     """Tokens in work at once."""
@@ -62,7 +62,7 @@ class ArrowEmbedder:
     def __init__(self, settings: ArrowSettings) -> None:
         self.settings = settings
         self.embedder = Embedder(
-            settings.model, layers=settings.layers, pooling=settings.pooling, precision=settings.precision,
+            settings.model, layers=settings.layers, pooling=settings.pooling, dtype=settings.dtype,
             tokenizer=settings.tokenizer, batch_tokens=settings.batch_tokens,
         )  # fmt: skip
         choice = self.embedder.layers

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from elmo.bilm.kernels.packing import Precision
-from elmo.checkpoints.pretrained import DEFAULT_MODEL, PretrainedBiLM, load, locate
+from elmo.checkpoints.pretrained import DEFAULT_MODEL, PretrainedBiLM, load
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.layers import choose_layers
 from elmo.embedding.word_cache import WordCache
@@ -40,12 +39,7 @@ class Models:
 
 def open_models(settings: ServeSettings) -> Models:
     """Open the biLM and the task models, and refuse settings that do not fit them."""
-    if settings.precision not in get_args(Precision):
-        raise ConfigError(
-            f"Unknown precision {settings.precision!r}; expected one of {', '.join(get_args(Precision))}."
-        )
-    bilm = load(locate(settings.model))
-    bilm.precision = settings.precision  # type: ignore[assignment]
+    bilm = load(settings.model, precision=settings.precision)
     Embedder(bilm, layers=settings.layers, cache=None)
     if choose_layers(settings.layers, bilm.config.num_layers).form == "all":
         raise ConfigError("--layers all gives no single vector; choose a layer, average, top, concat or weights.")
@@ -77,7 +71,7 @@ class Engine:
         """An embedder around the shared model and cache; making one costs nothing."""
         return Embedder(
             self.bilm, layers=list(layers) if isinstance(layers, tuple) else layers, pooling=pooling,
-            precision=self.settings.precision, cache=self.cache,  # type: ignore[arg-type]
+            cache=self.cache,
         )  # fmt: skip
 
     def choose(self, layers: str | int | Sequence[float]) -> str | int | tuple[float, ...]:

@@ -41,7 +41,7 @@ class LiveLayers:
 
     @classmethod
     def of(cls, bilm: PretrainedBiLM, precision: Precision = "float16") -> LiveLayers:
-        return cls(Embedder(bilm, precision=precision))
+        return cls(Embedder(bilm, dtype=precision))
 
     def layers(self, sentences: Sentences) -> list[NDArray[Any]]:
         return self.embedder.embed([list(sentence) for sentence in sentences])

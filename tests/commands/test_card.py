@@ -1,0 +1,57 @@
+"""elmo card on a tiny model with a softmax and small files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+from elmo.checkpoints.checkpoint import SoftmaxWeights
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.commands.card import card
+from elmo.errors import ConfigError
+from elmo.pretrain.scoring import Scorer
+from elmo.text.vocabulary import Vocabulary
+
+app = typer.Typer()
+app.command()(card)
+
+
+@pytest.fixture
+def model(tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> Path:
+    bilm = make_bilm()
+    bilm.vocabulary = Vocabulary.build(["the", "dog", "barks"])
+    size, width = len(bilm.vocabulary.words), bilm.config.lstm.projection_dim
+    generator = torch.Generator().manual_seed(0)
+    bilm.softmax = SoftmaxWeights(torch.randn(size, width, generator=generator), torch.zeros(size))
+    bilm.card = {"tokens_seen": 12}
+    bilm.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_perplexities_words_and_precisions_in_one_file(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the dog barks\n\nthe dog\n")
+    (tmp_path / "b.txt").write_text("dog\n")
+    options = ["--heldout", f"a={tmp_path / 'a.txt'}", "--heldout", f"b={tmp_path / 'b.txt'}", "-o", str(tmp_path)]
+    result = CliRunner().invoke(app, [str(model), *options], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "card.json").read_text())
+    scorer = Scorer(PretrainedBiLM.from_pretrained(model))
+    expected = scorer.perplexity([["the", "dog", "barks"], ["the", "dog"], ["dog"]])
+    assert found["tokens_seen"] == 12
+    assert found["perplexity_forward"] == pytest.approx(expected.forward)
+    assert found["perplexity_backward"] == pytest.approx(expected.backward)
+    assert found["perplexity"]["b"]["tokens"] == 2 and found["perplexity"]["all"]["tokens"] == 9
+    assert 0.9 < found["precision"]["int8"][-1]["lowest"] <= found["precision"]["float16"][-1]["mean"] <= 1 + 1e-6
+    assert "bank" in found["words"] and "upos_best" not in found
+    assert "## Held-out perplexity" in (tmp_path / "card.md").read_text()
+
+
+def test_a_text_needs_a_name(model: Path) -> None:
+    with pytest.raises(ConfigError, match="expected NAME=FILE"):
+        CliRunner().invoke(app, [str(model), "--heldout", "a.txt"], catch_exceptions=False)
