@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from elmo.embedding.embedder import EmbeddedSentence
+from elmo.tasks.cells import CellFiles, TaskSetup
 
 
 class KnownEncoder:
@@ -117,3 +118,30 @@ def senses_folder(tmp_path: Path) -> Path:
         (place / f"{name}.data.xml").write_text(data, encoding="utf-8")
         (place / f"{name}.gold.key.txt").write_text(gold, encoding="utf-8")
     return folder
+
+
+# Named entities in sentences of a few words: learned in a second.
+_NAMES = [
+    "Ann\tB-PER\nleft\tO\nRome\tB-LOC\n",
+    "Bob\tB-PER\nsaw\tO\nNew\tB-LOC\nYork\tI-LOC\n",
+    "Paris\tB-LOC\nliked\tO\nAnn\tB-PER\n",
+    "Rome\tB-LOC\nsaw\tO\nBob\tB-PER\n",
+]
+_SMALL = (
+    "text.words.dim=8", "text.words.min_count=1", "text.characters.num_filters=4", "model.hidden_dim=8",
+    "model.dropout=0.1", "elmo.dropout=0.1", "training.learning_rate=0.02", "training.max_epochs=2",
+    "training.batch_size=4",
+)  # fmt: skip
+
+
+@pytest.fixture
+def make_setup(tmp_path: Path) -> Callable[..., TaskSetup]:
+    """A small task whose training, development and test sets are one."""
+
+    def make(*, seeds: int = 1, num_sentences: int = 20) -> TaskSetup:
+        path = tmp_path / "names.conll"
+        text = "\n".join(_NAMES[number % len(_NAMES)] for number in range(num_sentences))
+        path.write_text(text, encoding="utf-8")
+        return TaskSetup("named_entities", CellFiles(*[str(path)] * 3), overrides=_SMALL, seeds=seeds)
+
+    return make

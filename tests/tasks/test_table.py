@@ -9,7 +9,7 @@ import pytest
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.tasks.cells import CellStore, TaskCell
-from elmo.tasks.table import TablePlan, TableRow, TaskFiles, as_markdown, compare, plan_cells, write_table
+from elmo.tasks.table import TablePlan, TableRow, TaskFiles, as_markdown, compare, setup_of, write_table
 from tasks.named_entities.test_model import make_examples
 from tasks.test_run import write
 
@@ -40,8 +40,9 @@ def test_both_arms_are_run_once_and_compared(make_bilm: Callable[..., Pretrained
     for _ in range(2):
         rows = compare(plan, store, bilm=make_bilm(), elmo_name="tiny", begin=begin)
     assert len([label for label in begun if "baseline" in label]) == 2, "the second time nothing is trained"
-    arms = [plan_cells(plan, "named_entities", plan.files()["named_entities"], with_elmo=arm) for arm in (False, True)]
-    assert [replace(cell, with_elmo=True) for cell in arms[0]] == arms[1], "the arms differ in ELMo alone"
+    setup = setup_of(plan, "named_entities", plan.files()["named_entities"])
+    baselines = [replace(cell, with_elmo=True) for cell in setup.cells(with_elmo=False)]
+    assert baselines == setup.cells(), "the arms differ in ELMo alone"
     assert rows[0].seeds == 2
 
     write_table(rows, tmp_path / "results", title="Tasks", notes=["A note."])

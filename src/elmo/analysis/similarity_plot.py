@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from elmo.analysis.plots import check_name, new_figure, save
 from elmo.analysis.similarity import LayerMap, WordMap
-from elmo.errors import InputError, MissingExtraError
 
 # Colours that differ in lightness as well as in hue (dark to light), each with a shape of its own.
 _STYLES = [
@@ -28,10 +28,12 @@ _PANEL_INCHES = 3.6
 
 def plot_word(word_map: WordMap, path: str | Path, *, meanings: Mapping[str, str] | None = None) -> None:
     """Write a PNG, SVG or PDF. `meanings`: a label's text in the legend, where it should differ from the label."""
-    figure_class = _figure_class()
-    path = Path(path)
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise InputError(f"The plot's file is called {path.name}; expected a name that ends in .png, .svg or .pdf.")
+    path = check_name(Path(path))
+    save(draw_word(word_map, meanings=meanings), path)
+
+
+def draw_word(word_map: WordMap, *, meanings: Mapping[str, str] | None = None) -> Any:
+    """The figure: a panel for each layer."""
     counts = Counter(occurrence.sense for occurrence in word_map.occurrences)
     styles = {label: _STYLES[i] if i < len(_STYLES) else _REST for i, (label, _) in enumerate(counts.most_common())}
     names = {label: _legend_text(label, counts[label], (meanings or {}).get(label)) for label in styles}
@@ -39,7 +41,7 @@ def plot_word(word_map: WordMap, path: str | Path, *, meanings: Mapping[str, str
     width = _PANEL_INCHES * len(word_map.layers)
     legend_lines = sum(1 + name.count("\n") for name in names.values())
     height = _PANEL_INCHES + 0.75 + 0.19 * legend_lines
-    figure = figure_class(figsize=(width, height), layout="constrained")
+    figure = new_figure(width=width, height=height)
     axes = figure.subplots(1, len(word_map.layers), squeeze=False)[0]
     labels = np.array([occurrence.sense for occurrence in word_map.occurrences])
     for axis, layer in zip(axes, word_map.layers, strict=True):
@@ -47,8 +49,7 @@ def plot_word(word_map: WordMap, path: str | Path, *, meanings: Mapping[str, str
     handles, texts = axes[0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower left", ncols=1, frameon=False, fontsize=9, alignment="left")
     figure.suptitle(f"Occurrences of “{word_map.word}”, {len(labels)} in all, by layer", fontsize=12)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    return figure
 
 
 def _draw(
@@ -70,11 +71,3 @@ def _draw(
 def _legend_text(label: str, count: int, meaning: str | None) -> str:
     text = f"{label} ({count})" if meaning is None else f"{label} ({count}): {meaning}"
     return textwrap.fill(text, 110)
-
-
-def _figure_class() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plots") from None
-    return Figure

@@ -28,6 +28,7 @@ from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError, InputError
 from elmo.tasks.catalog import find_task
 from elmo.tasks.layer_cache import LayerCache, fingerprint
+from elmo.tasks.presets import read_settings
 from elmo.tasks.run import Report, TaskRun, layer_source, prepare, run
 
 Result = dict[str, Any]
@@ -127,6 +128,29 @@ class TaskCell:
         }
 
 
+@dataclass(frozen=True)
+class TaskSetup:
+    """A task with its data and settings: what the cells of a table have in common."""
+
+    task: str
+    files: CellFiles
+    preset: str = "quick"
+    config_file: Path | None = None
+    """Settings of the user's own, instead of the task's presets."""
+    overrides: tuple[str, ...] = ()
+    seeds: int = 1
+
+    def settings(self, *changes: str) -> Any:
+        """The settings, with some more `a.b=value` put in."""
+        overrides = [*self.overrides, *changes]
+        return read_settings(find_task(self.task), preset=self.preset, path=self.config_file, overrides=overrides)
+
+    def cells(self, *changes: str, with_elmo: bool = True) -> list[TaskCell]:
+        """A cell for every seed."""
+        settings = self.settings(*changes)
+        return [TaskCell(self.task, settings, self.files, seed, with_elmo) for seed in range(self.seeds)]
+
+
 def train_cells(
     cells: Sequence[TaskCell],
     store: CellStore,
@@ -163,7 +187,7 @@ def digest_of(key: Mapping[str, Any]) -> str:
 
 
 def content_digest(path: str | Path) -> str:
-    """Of a file's bytes, or of all files in a folder with their names; a part of a file (`SICK.txt:TRAIN`) has its own."""
+    """Of a file, or of all files in a folder with their names; a part of a file (`SICK.txt:TRAIN`) has its own."""
     name, colon, part = str(path).rpartition(":")
     place = Path(path)
     if not place.exists() and colon:

@@ -236,6 +236,7 @@ def _run_seed(
     return {
         "seed": seed,
         "folder": folder.name,
+        "train_examples": len(data.train),
         "best_epoch": result.best_epoch,
         "epochs": len(result.history),
         "dev": result.dev,

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
-from elmo.tasks.catalog import TASKS, find_task
-from elmo.tasks.cells import Begin, CellFiles, CellStore, Result, TaskCell, mean, train_cells
-from elmo.tasks.presets import read_settings
+from elmo.tasks.catalog import TASKS
+from elmo.tasks.cells import Begin, CellFiles, CellStore, Result, TaskSetup, mean, train_cells
 from elmo.tasks.run import summary
 
 
@@ -124,18 +123,29 @@ def compare(
     """Train whatever the store lacks, and compare; `begin` is told of each training and gives its listener."""
     rows = []
     for name, files in plan.files().items():
-        arms = [plan_cells(plan, name, files, with_elmo=with_elmo) for with_elmo in (False, True)]
-        results = train_cells([*arms[0], *arms[1]], store, bilm=bilm, elmo_name=elmo_name, begin=begin)
-        rows.append(row_of(name, results[: plan.seeds], results[plan.seeds :]))
+        rows.append(compare_arms(setup_of(plan, name, files), store, bilm=bilm, elmo_name=elmo_name, begin=begin))
     return rows
 
 
-def plan_cells(plan: TablePlan, name: str, files: TaskFiles, *, with_elmo: bool) -> list[TaskCell]:
-    """An arm of a task: a cell for every seed."""
-    overrides = [f"text.words.vectors={json.dumps(plan.vectors)}"] if plan.vectors else []
-    settings = read_settings(find_task(name), preset=plan.preset, overrides=[*overrides, *files.settings])
+def compare_arms(
+    setup: TaskSetup,
+    store: CellStore,
+    *,
+    bilm: PretrainedBiLM,
+    elmo_name: str,
+    begin: Begin = lambda cell: lambda event: None,
+) -> TableRow:
+    """A task's row."""
+    cells = [*setup.cells(with_elmo=False), *setup.cells()]
+    results = train_cells(cells, store, bilm=bilm, elmo_name=elmo_name, begin=begin)
+    return row_of(setup.task, results[: setup.seeds], results[setup.seeds :])
+
+
+def setup_of(plan: TablePlan, name: str, files: TaskFiles) -> TaskSetup:
+    """A task of the plan."""
+    vectors = (f"text.words.vectors={json.dumps(plan.vectors)}",) if plan.vectors else ()
     data = CellFiles(files.train, files.dev, files.test)
-    return [TaskCell(name, settings, data, seed, with_elmo) for seed in range(plan.seeds)]
+    return TaskSetup(name, data, plan.preset, overrides=(*vectors, *files.settings), seeds=plan.seeds)
 
 
 def row_of(name: str, baseline: Sequence[Result], elmo: Sequence[Result]) -> TableRow:
