@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -28,10 +30,28 @@ def prepare(threads: int) -> tuple[World, Say]:
 
     # Denormal numbers, which training meets often, are slower than others by a factor of ten and more.
     torch.set_flush_denormal(True)
+    _keep_memory()
     if threads:
         torch.set_num_threads(threads)
     world = World.join()
     return world, typer.echo if world.leads else _quiet
+
+
+def _keep_memory() -> None:
+    """Have the C library keep large blocks for the next update instead of giving them back to the system.
+
+    Fresh pages for the gradients and buffers of every update cost 4% of the small config's speed.
+    """
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt"):  # glibc's alone
+        return
+    trim_threshold, map_threshold = -1, -3  # as malloc.h numbers them
+    libc.mallopt(trim_threshold, 2**31 - 1)
+    # Some versions refuse more than 32 MB.
+    if not libc.mallopt(map_threshold, 2**30):
+        libc.mallopt(map_threshold, 2**25)
 
 
 def source_overrides(train: list[str] | None, heldout: list[str] | None) -> list[str]:
