@@ -118,8 +118,8 @@ def _read_cells(path: Path) -> list[MixRow]:
 
 
 def _has_mix(seed: Mapping[str, Any]) -> bool:
-    weights = seed.get("mix_weights")
-    return bool(weights) and len(weights[0]) > 1
+    weights = seed.get("mix_weights") or [[]]
+    return len(weights[0]) > 1
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmo.commands.measured import Measured, MeasuredTable, Stopwatch, deliver, messages, model_facts, open_embedder
-from elmo.commands.probe import labelled_corpora, measure_context, measure_pos, measure_senses
+from elmo.commands.probe import measure_context, measure_pos, measure_senses
 from elmo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def card(
     name: Annotated[str, typer.Option(help="What the two files are called.")] = "card",
 ) -> None:
     """Measure a model for its card: perplexity, parts of speech, word senses, precision."""
+    from elmo.analysis.corpus_files import labelled_corpora
+
     texts = dict(map(_named, heldout))
     corpora = labelled_corpora([pos], "both") if pos is not None else None
     embedder = open_embedder(model, "reset")

@@ -23,7 +23,6 @@ from elmo.errors import InputError
 
 if TYPE_CHECKING:
     from elmo.analysis.pos_probe import LabelledSplits, TokenProbe
-    from elmo.analysis.sense_data import SenseSet
     from elmo.analysis.sense_probe import SenseRow
     from elmo.analysis.word_in_context import WordRow
     from elmo.embedding.embedder import Embedder
@@ -48,6 +47,8 @@ def pos(
     output: FolderOption = None,
 ) -> None:
     """Part of speech, or any token label, by a linear classifier on each layer (table 6)."""
+    from elmo.analysis.corpus_files import labelled_corpora
+
     if tags not in ("upos", "xpos", "both"):
         raise InputError(f"Unknown tags {tags!r}; expected upos, xpos or both.")
     corpora = labelled_corpora(data, tags)
@@ -124,15 +125,6 @@ def context(
     )
 
 
-def labelled_corpora(data: list[Path], tags: str) -> dict[str, LabelledSplits]:
-    """The three parts of a corpus, once for each kind of label: those of CoNLL-U that were asked for, or its own."""
-    from elmo.analysis.labelled_text import is_conllu
-
-    files = _three_files(data)
-    kinds = ["labels"] if not is_conllu(files[0]) else ["upos", "xpos"] if tags == "both" else [tags]
-    return {kind: _splits(files, kind) for kind in kinds}
-
-
 def measure_pos(embedder: Embedder, corpora: dict[str, LabelledSplits], *, epochs: int = 12, seed: int = 0) -> Measured:
     """Table 6."""
     from elmo.analysis.pos_probe import ProbeSettings, probe_tokens
@@ -154,6 +146,7 @@ def measure_senses(
     embedder: Embedder | None, data: Path, *, wordnet: Path | None = None, punctuation: str = "auto"
 ) -> Measured:
     """Table 5; without an embedder its two baselines alone."""
+    from elmo.analysis.corpus_files import sense_sets
     from elmo.analysis.files import opened_folder
     from elmo.analysis.sense_probe import probe_baselines, probe_senses
     from elmo.analysis.wordnet import WordNet
@@ -161,7 +154,7 @@ def measure_senses(
     with ExitStack() as stack:
         folder = None if wordnet is None else stack.enter_context(opened_folder(wordnet))
         database = WordNet.read(folder)
-        train, evaluation = _sense_sets(data, stack)
+        train, evaluation = sense_sets(data, stack)
         keep = train.has_punctuation() if punctuation == "auto" else punctuation == "keep"
         evaluation = [replace(each, punctuation=keep) for each in evaluation]
         facts: dict[str, object] = {}
@@ -194,53 +187,6 @@ def measure_context(embedder: Embedder, examples: Path | None = None) -> Measure
         tables=[_context_table(rows)],
         data={"words": {row.word: {layer: asdict(each) for layer, each in row.layers.items()} for row in rows}},
     )
-
-
-def _three_files(data: list[Path]) -> list[Path]:
-    if len(data) == 3:
-        return data
-    if len(data) != 1 or not data[0].is_dir():
-        raise InputError(f"Found {len(data)} paths; expected a folder, or three files: train, dev and test.")
-    found = []
-    for part in ("train", "dev", "test"):
-        paths = sorted(path for path in data[0].iterdir() if part in path.name and path.is_file())
-        if len(paths) != 1:
-            raise InputError(
-                f"{data[0]} holds {len(paths)} files with {part!r} in their names, expected one; "
-                "name the train, dev and test files themselves."
-            )
-        found += paths
-    return found
-
-
-def _splits(files: list[Path], kind: str) -> LabelledSplits:
-    from elmo.analysis.labelled_text import read_labelled
-    from elmo.analysis.pos_probe import LabelledSplits, check_splits
-
-    tags = kind if kind in ("upos", "xpos") else "upos"
-    splits = LabelledSplits(*(read_labelled(path, tags=tags) for path in files))
-    check_splits(splits)
-    return splits
-
-
-def _sense_sets(folder: Path, stack: ExitStack) -> tuple[SenseSet, list[SenseSet]]:
-    """SemCor and the evaluation sets of a folder, in the layout of Raganato's framework or packed beside each other."""
-    from elmo.analysis.files import opened_folder
-    from elmo.analysis.sense_data import SenseSet, find_sets
-
-    if not folder.is_dir():
-        raise InputError(f"There is no folder {folder}; expected one with semcor.data.xml and the evaluation sets.")
-    corpora = sorted(folder.rglob("semcor.data.xml*"))
-    if not corpora:
-        raise InputError(f"There is no semcor.data.xml (or .zst, .gz) in {folder} or the folders in it.")
-    packed = sorted(folder.glob("Evaluation_Datasets.tar*"))
-    unpacked = sorted(folder.rglob("Evaluation_Datasets"))
-    if not packed and not unpacked:
-        raise InputError(f"There is neither a folder Evaluation_Datasets in {folder} nor one packed as .tar.zst.")
-    place = unpacked[0] if unpacked else stack.enter_context(opened_folder(packed[0]))
-    # ALL repeats the five sets, whose sum we make ourselves.
-    evaluation = [each for each in find_sets(place) if each.name != "ALL"]
-    return SenseSet.open(corpora[0]), evaluation
 
 
 def _pos_table(kind: str, result: TokenProbe) -> MeasuredTable:
