@@ -110,11 +110,19 @@ class TrainedTask:
         inventory = {name: tuple(labels) for name, labels in names["inventory"].items()}
         table = weights["text.word_embedding.weight"]
         trained = cls.new(task, settings, inventory, words, table, bilm=bilm)
-        missing, extra = trained.model.load_state_dict(weights, strict=False)
-        if extra or any(not name.startswith(BILM_PREFIX) for name in missing):
-            raise CheckpointError(f"The weights in {folder} do not fit its settings. Train it again.")
+        trained._fill(weights, folder)
         trained.model.eval()
         return trained
+
+    def _fill(self, weights: dict[str, torch.Tensor], folder: Path) -> None:
+        """Put a file's weights into the model, all of them; a frozen biLM has its own file."""
+        misfit = CheckpointError(f"The weights in {folder} do not fit its settings. Train it again.")
+        try:
+            missing, extra = self.model.load_state_dict(weights, strict=False)
+        except RuntimeError as error:  # a tensor of another shape
+            raise misfit from error
+        if extra or any(not name.startswith(BILM_PREFIX) for name in missing):
+            raise misfit
 
 
 def best_seed(folder: Path) -> Path:
