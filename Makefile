@@ -27,10 +27,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 demo: $(VENV)/.installed ## embed examples/sentences.txt with the bundled model
 	@$(BIN)/python examples/demo.py
 
-# Libraries of gigabytes and a browser, which only the long tests need.
+# Libraries of gigabytes, a browser, and Java for Spark, which only the long tests need.
 $(VENV)/.installed-heavy: $(VENV)/.installed-dev
 	$(PIP) install -c constraints.txt -e '.[dev-heavy]'
 	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+	command -v java >/dev/null || { apt-get update -qq && apt-get install -y -qq default-jre-headless; }
 	@touch $@
 
 test: $(VENV)/.installed-dev ## the fast tests, one process a core

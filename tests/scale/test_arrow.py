@@ -3,7 +3,6 @@
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +11,11 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq
 
-from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import InputError
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 
 TEXTS = ["She sat on the river bank.", None, "He went to the bank.", "", "One", "A longer sentence with a few words."]
-
-
-@pytest.fixture
-def folder(make_bilm: Callable[..., PretrainedBiLM], tmp_path: Path) -> str:
-    make_bilm().save_pretrained(tmp_path / "model")
-    return str(tmp_path / "model")
 
 
 def table(texts: list[str | None] = TEXTS) -> "pa.Table":

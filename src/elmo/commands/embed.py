@@ -22,7 +22,10 @@ _LAYERS = "all, average, top, concat, a layer's index (0 is the token layer), or
 
 def embed(
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, quoted patterns, or - for stdin.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; its ending tells the format.")],
+    output: Annotated[
+        str,
+        typer.Option("-o", "--output", help="The file to write; its ending tells the format. With --engine a folder."),
+    ],
     model: Annotated[
         str | None,
         typer.Option("-m", "--model", help="A path, a bundled name or a Hub name. Default: the bundled one."),
@@ -52,8 +55,38 @@ def embed(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an output that exists.")] = False,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch.")] = 0,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="ray, spark or local: inputs on any file system into Parquet partitions (docs: scale)."),
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="A Ray cluster; by default one is started here.")] = None,
+    master: Annotated[str | None, typer.Option(help="A Spark cluster; by default one is started here.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes of the engine; 0: one for every CPU.")] = 0,
+    partition_mb: Annotated[float, typer.Option(help="Text in one partition, for --engine.")] = 8.0,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A column to write beside the vectors, for --engine; may come again.")
+    ] = None,
+    split_sentences: Annotated[
+        bool, typer.Option("--split-sentences", help="Rows are documents; embed their sentences. For --engine.")
+    ] = False,
 ) -> None:
     """Turn text into vectors. A run that was stopped goes on with --resume; the output appears when it is whole."""
+    if engine is not None:
+        if state != "reset" or out_format not in (None, "parquet"):
+            raise ConfigError("Engines embed each row for itself (--state reset), and write Parquet.")
+        from elmo.commands.embed_corpus import embed_corpus
+
+        embed_corpus(
+            inputs, output, engine=engine, address=address, master=master, workers=workers, partition_mb=partition_mb,
+            settings={
+                "model": model, "column": column or "text", "layers": layers, "pooling": pool, "dtype": dtype,
+                "precision": precision, "tokenizer": tokenizer, "batch_tokens": batch_tokens,
+            },
+            input_format=input_format, keep=tuple(keep or ()), split_sentences=split_sentences, compress=compress,
+            threads=threads or 1, overwrite=force,
+        )  # fmt: skip
+        return
+    _refuse_engine_options(address, master, keep, workers or split_sentences)
     from elmo.embedding.embedder import Embedder
     from elmo.embedding.to_file import embed_to_file
     from elmo.embedding.writers.formats import format_of
@@ -61,7 +94,8 @@ def embed(
 
     if resume and force:
         raise ConfigError("--resume goes on and --force starts over; give one of them.")
-    format_name = out_format or format_of(output)
+    path = Path(output)
+    format_name = out_format or format_of(path)
     _set_threads(threads)
     embedder = Embedder(
         model, layers=layers, pooling=pool, dtype=dtype, precision=precision, state=state,  # type: ignore[arg-type]
@@ -70,12 +104,19 @@ def embed(
     read = ReadProgress()
     sentences = read_sentences(inputs, format=input_format, tokenizer=embedder.tokenizer, column=column, progress=read)
     started = time.monotonic()
-    with _told_when_stopped(output), _progress_bar(read) as show:
+    with _told_when_stopped(path), _progress_bar(read) as show:
         report = embed_to_file(
-            embedder, sentences, output, format_name=format_name, compress=compress or output.name.endswith(".gz"),
+            embedder, sentences, path, format_name=format_name, compress=compress or path.name.endswith(".gz"),
             resume=resume, overwrite=force, progress=show,
         )  # fmt: skip
-    _tell(report, embedder.model.config, output, time.monotonic() - started)
+    _tell(report, embedder.model.config, path, time.monotonic() - started)
+
+
+def _refuse_engine_options(*given: object) -> None:
+    if any(given):
+        raise ConfigError(
+            "--address, --master, --workers, --keep and --split-sentences need --engine (ray, spark or local)."
+        )
 
 
 def _set_threads(threads: int) -> None:

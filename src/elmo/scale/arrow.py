@@ -49,11 +49,17 @@ class ArrowSettings:
     layers: LayerSpec = "average"
     pooling: Pooling | None = None
     dtype: VectorType = "float32"
+    precision: str = "float32"
+    """Of the model's weights in memory: float32, or faster and less exact, float16 or int8."""
     tokenizer: str | None = None
     batch_tokens: int = DEFAULT_BATCH_TOKENS
     """Tokens in work at once."""
     max_bytes: int = 64 << 20
     """Vectors in one batch that comes out; a single longer row goes alone."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.layers, str | int):  # workers keep their embedders by their settings
+            object.__setattr__(self, "layers", tuple(self.layers))
 
 
 class ArrowEmbedder:
@@ -63,7 +69,7 @@ class ArrowEmbedder:
         self.settings = settings
         self.embedder = Embedder(
             settings.model, layers=settings.layers, pooling=settings.pooling, dtype=settings.dtype,
-            tokenizer=settings.tokenizer, batch_tokens=settings.batch_tokens,
+            precision=settings.precision, tokenizer=settings.tokenizer, batch_tokens=settings.batch_tokens,
         )  # fmt: skip
         choice = self.embedder.layers
         self.layout = OutputLayout(

@@ -167,10 +167,10 @@ def open_binary(source: Source, progress: ReadProgress) -> Iterator[BinaryIO]:
                     f"{source.name} is named like {named} data but is not compressed, or damaged. "
                     "Rename it, or fetch it again."
                 )
-            stream = _DECOMPRESSORS[kind](raw) if kind else raw
+            stream = DECOMPRESSORS[kind](raw) if kind else raw
             _refuse_binary(source, stream.peek(_BLOCK)[:_BLOCK])
             yield stream
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, _DamagedError) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, DamagedError) as error:
         raise InputError(
             f"{source.name} is damaged or incomplete: its compressed data cannot be read to the end ({error}). "
             "Fetch or make the file again."
@@ -208,7 +208,7 @@ class _CountedFile(io.FileIO):
         return count
 
 
-class _DamagedError(Exception):
+class DamagedError(Exception):
     """Zstandard data that cannot be decompressed; its libraries have each their own error."""
 
 
@@ -234,13 +234,13 @@ class _ZstandardReader(io.RawIOBase):
             raw = raw or self._raw.read(1 << 14)
             if not raw:
                 if self._inside_frame:
-                    raise _DamagedError("it ends inside a frame")
+                    raise DamagedError("it ends inside a frame")
                 return 0
             self._inside_frame = True
             try:
                 self._ready = self._decompressor.decompress(raw)
             except self._error as error:
-                raise _DamagedError(str(error)) from error
+                raise DamagedError(str(error)) from error
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
@@ -261,7 +261,7 @@ def _zstandard() -> tuple[Callable[[], Any], type[Exception]]:
 
 
 # Readers that can `peek`, as `BufferedReader` can.
-_DECOMPRESSORS: dict[str, Callable[[Any], Any]] = {
+DECOMPRESSORS: dict[str, Callable[[Any], Any]] = {
     "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
     "bzip2": bz2.BZ2File,
     "xz": lzma.LZMAFile,

@@ -1,0 +1,237 @@
+"""A corpus -> a folder of Parquet partitions: what is the same whichever engine runs it.
+
+    job = plan_job(ArrowSettings(layers="top"), ["texts/*.jsonl"], "vectors")
+    report = run_job(job, engine)
+
+An engine is a function that gives each partition to a `PartitionWorker` of some process and returns the reports in any
+order. It need not be exact: a partition that is embedded twice, or whose worker dies, is written once and whole.
+
+Partitions rather than rows go through the engine. The text is read where it is embedded and the vectors, a hundred
+times as large, are written from there: the engine moves next to nothing, and a retry replaces a file by the same file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from elmo.embedding.to_file import fingerprint
+from elmo.errors import ConfigError, ElmoError, InputError
+from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
+from elmo.scale.output_folder import OutputFolder
+from elmo.scale.partitions import LOOKS_AT_ONCE, Partition, plan_partitions
+from elmo.scale.rows import RowChoice, holds_tokens, read_rows, row_schema
+
+DEFAULT_PARTITION_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a worker needs to know beside its partition; small, and fit for pickling."""
+
+    settings: ArrowSettings
+    rows: RowChoice
+    output: str
+    """URL or path of the folder, the same for every worker."""
+    model_fingerprint: str
+    compress: bool = False
+    threads: int = 1
+    """CPU threads of one worker."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job, and what is left of it."""
+
+    job: Job
+    todo: list[Partition]
+    num_finished: int
+    """Partitions that earlier runs have left."""
+
+
+@dataclass(frozen=True)
+class PartitionReport:
+    """What became of a partition."""
+
+    name: str
+    num_rows: int = 0
+    num_tokens: int = 0
+    seconds: float = 0.0
+    worker: int = 0
+    """The process that did it."""
+    peak_bytes: int = 0
+    """The most memory that this process has held so far."""
+    problem: str | None = None
+    """Why the input could not be embedded."""
+
+
+@dataclass
+class RunReport:
+    """What a run has done so far."""
+
+    num_partitions: int
+    num_finished_before: int
+    num_done: int = 0
+    num_rows: int = 0
+    num_tokens: int = 0
+    peak_bytes: int = 0
+    workers: set[int] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+
+
+Engine = Callable[[Job, list[Partition]], Iterable[PartitionReport]]
+
+
+class PartitionWorker:
+    """Holds the open model: one for each process that embeds."""
+
+    def __init__(self, job: Job) -> None:
+        import torch
+
+        torch.set_num_threads(job.threads)
+        self.job = job
+        self.embedder = ArrowEmbedder(job.settings)
+        found = fingerprint(self.embedder.embedder.model)
+        if found != job.model_fingerprint:
+            raise ConfigError(
+                f"The model {job.settings.model!r} on this worker ({found}) is not the one that the run was planned "
+                f"with ({job.model_fingerprint}). Give every machine the same files, or use a Hub name."
+            )
+
+    def __call__(self, partition: Partition) -> PartitionReport:
+        """Embed and write one partition. Bad input is reported, not raised: trying again would not help."""
+        started = time.monotonic()
+        try:
+            num_rows, num_tokens = self._write(partition)
+        except ElmoError as error:
+            return PartitionReport(partition.name, problem=str(error))
+        return PartitionReport(
+            partition.name, num_rows, num_tokens, time.monotonic() - started, os.getpid(), _peak_bytes()
+        )
+
+    def _write(self, partition: Partition) -> tuple[int, int]:
+        num_rows = num_tokens = 0
+        schema = self.embedder.schema(row_schema(partition, self.job.rows))
+        tokens = "tokens" if "tokens" in schema.names else self.job.settings.column
+        with (
+            OutputFolder(self.job.output).write(partition.name) as file,
+            pq.ParquetWriter(
+                file, schema, compression="zstd" if self.job.compress else "none", use_dictionary=["source"]
+            ) as writer,
+        ):
+            for batch in self.embedder.map(read_rows(partition, self.job.rows)):
+                writer.write_batch(batch)
+                num_rows += len(batch)
+                num_tokens += len(batch.column(tokens).flatten())
+        return num_rows, num_tokens
+
+
+def plan_job(
+    settings: ArrowSettings,
+    inputs: Iterable[str],
+    output: str,
+    *,
+    input_format: str = "auto",
+    keep: tuple[str, ...] = (),
+    split_sentences: bool = False,
+    partition_bytes: int = DEFAULT_PARTITION_BYTES,
+    compress: bool = False,
+    threads: int = 1,
+    overwrite: bool = False,
+) -> Plan:
+    """Cut the input, try the settings on its first rows, and see what an earlier run has left to do."""
+    if settings.column in keep or len(set(keep)) < len(keep):
+        raise ConfigError(f"The columns to keep ({', '.join(keep)}) name one twice; the text's own is always kept.")
+    partitions = plan_partitions(inputs, num_bytes=partition_bytes, format=input_format)
+    rows = RowChoice(settings.column, keep, split_sentences=split_sentences)
+    first_lines = next((partition for partition in partitions if partition.format == "jsonl"), None)
+    if first_lines is not None:
+        rows = replace(rows, holds_tokens=holds_tokens(first_lines, settings.column))
+    embedder = ArrowEmbedder(settings)
+    job = Job(settings, rows, output, fingerprint(embedder.embedder.model), compress, threads)
+    _check_one_schema(embedder, partitions, rows)
+    finished = OutputFolder(output).begin(_identity(job, partition_bytes), partitions, overwrite=overwrite)
+    return Plan(job, [partition for partition in partitions if partition.name not in finished], len(finished))
+
+
+def run_job(plan: Plan, engine: Engine, *, progress: Callable[[RunReport], None] | None = None) -> RunReport:
+    """Have an engine embed what is left. Raises when some of the input is bad; the rest is finished by then."""
+    report = RunReport(len(plan.todo) + plan.num_finished, plan.num_finished)
+    for done in engine(plan.job, plan.todo) if plan.todo else ():
+        if done.problem is not None:
+            report.problems.append(done.problem)
+            continue
+        report.num_done += 1
+        report.num_rows += done.num_rows
+        report.num_tokens += done.num_tokens
+        report.peak_bytes = max(report.peak_bytes, done.peak_bytes)
+        report.workers.add(done.worker)
+        if progress is not None:
+            progress(report)
+    if report.problems:
+        raise InputError(
+            f"{len(report.problems)} of {report.num_partitions} partitions could not be embedded; the others are "
+            f"finished. {min(report.problems)} Then run the same command again."
+        )
+    missing = len(plan.todo) - report.num_done
+    assert missing == 0, f"the engine lost {missing} partitions"
+    OutputFolder(plan.job.output).finish()
+    return report
+
+
+def embed_here(job: Job, partitions: list[Partition]) -> Iterator[PartitionReport]:
+    """The engine without an engine: this process, one partition after another."""
+    worker = PartitionWorker(job)
+    return map(worker, partitions)
+
+
+def _check_one_schema(embedder: ArrowEmbedder, partitions: list[Partition], rows: RowChoice) -> None:
+    """Every file must give the same columns, or the folder would not read as one table."""
+    firsts = list({partition.source: partition for partition in reversed(partitions)}.values())[::-1]
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
+        schemas = [embedder.schema(given) for given in threads.map(partial(row_schema, choice=rows), firsts)]
+    for partition, schema in zip(firsts, schemas, strict=True):
+        if not schema.equals(schemas[0]):
+            raise InputError(
+                f"{partition.source} would give the columns {_describe(schema)}, but {firsts[0].source} "
+                f"{_describe(schemas[0])}. Embed them into two folders."
+            )
+
+
+def _describe(schema: pa.Schema) -> str:
+    return "(" + ", ".join(f"{field.name}: {field.type}" for field in schema) + ")"
+
+
+def _identity(job: Job, partition_bytes: int) -> dict[str, object]:
+    """What the partitions' contents depend on beside the input."""
+    settings = job.settings
+    return {
+        "model": job.model_fingerprint,
+        "column": settings.column,
+        "layers": list(settings.layers) if isinstance(settings.layers, tuple) else settings.layers,
+        "pooling": settings.pooling,
+        "dtype": settings.dtype,
+        "precision": settings.precision,
+        "tokenizer": settings.tokenizer,
+        "keep": list(job.rows.keep),
+        "split_sentences": job.rows.split_sentences,
+        "holds_tokens": job.rows.holds_tokens,
+        "partition_bytes": partition_bytes,
+    }
+
+
+def _peak_bytes() -> int:
+    """Of this process since its program began; 0 where the system does not tell."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))

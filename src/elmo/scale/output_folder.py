@@ -1,0 +1,122 @@
+"""A folder of finished partitions on any file system, and what a second run may take for done.
+
+    _elmo.json       what the vectors depend on; another run with other settings is refused
+    _partial/        partitions in work, each under the name of the process that writes it
+    *.parquet        finished partitions, moved here whole
+    _SUCCESS         empty; there when all partitions are
+
+Parquet readers pass over names that begin with an underscore, so the folder reads as one table at any time. Left out:
+locks. Two runs at once do the same work twice, but each partition still appears once, and whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO
+
+from elmo.errors import ConfigError
+from elmo.scale.partitions import Partition, open_filesystem
+
+_SETTINGS = "_elmo.json"
+_PARTIAL = "_partial"
+_SUCCESS = "_SUCCESS"
+
+
+class OutputFolder:
+    """Where a run's partitions go."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._filesystem, self._path = open_filesystem(url)
+
+    def begin(self, settings: dict[str, Any], partitions: Iterable[Partition], *, overwrite: bool = False) -> set[str]:
+        """Make the folder ready; returns the names of the partitions that an earlier run has finished."""
+        if self._filesystem.isfile(self._path):
+            raise ConfigError(f"{self.url} is a file; engines write a folder of partitions. Choose another name.")
+        finished = self._finished()
+        if overwrite:
+            self._clear(finished)
+            finished = set()
+        self._check_settings(settings, finished)
+        foreign = finished - {partition.name for partition in partitions}
+        if foreign:
+            raise ConfigError(
+                f"{self.url} holds {len(foreign)} partitions that this input does not have ({min(foreign)}, ...): the "
+                "files or their sizes have changed. Choose another folder, or replace all of it with --force."
+            )
+        with suppress(FileNotFoundError):
+            self._filesystem.rm(self._at(_SUCCESS))
+        self._filesystem.makedirs(self._at(_PARTIAL), exist_ok=True)
+        with self._filesystem.open(self._at(_SETTINGS), "wb") as file:
+            file.write(json.dumps(settings, indent=2, sort_keys=True).encode())
+        return finished
+
+    @contextmanager
+    def write(self, name: str) -> Iterator[BinaryIO]:
+        """A file that appears under its name when the block has ended well, and not at all otherwise."""
+        # The process in the name keeps a worker that was given up for dead from writing into its successor's file.
+        partial = self._at(_PARTIAL, f"{name}.{socket.gethostname()}.{os.getpid()}")
+        self._filesystem.makedirs(self._at(_PARTIAL), exist_ok=True)
+        try:
+            with self._filesystem.open(partial, "wb") as file:
+                yield file
+            self._filesystem.mv(partial, self._at(name))
+        except BaseException:
+            with suppress(OSError):
+                self._filesystem.rm(partial)
+            raise
+
+    def finish(self) -> None:
+        """All partitions are there."""
+        with suppress(FileNotFoundError):
+            self._filesystem.rm(self._at(_PARTIAL), recursive=True)
+        self._filesystem.pipe(self._at(_SUCCESS), b"")
+
+    def _at(self, *names: str) -> str:
+        return str(PurePosixPath(self._path, *names))
+
+    def _names(self) -> set[str]:
+        self._filesystem.invalidate_cache()
+        try:
+            return {PurePosixPath(name).name for name in self._filesystem.ls(self._path, detail=False)}
+        except FileNotFoundError:
+            return set()
+
+    def _finished(self) -> set[str]:
+        return {name for name in self._names() if name.endswith(".parquet") and not name.startswith(("_", "."))}
+
+    def _clear(self, finished: set[str]) -> None:
+        if finished and _SETTINGS not in self._names():
+            raise ConfigError(
+                f"{self.url} holds Parquet files but no {_SETTINGS}: they are not of an earlier run, and --force does "
+                "not delete them. Choose another folder."
+            )
+        for name in sorted(finished):
+            self._filesystem.rm(self._at(name))
+        with suppress(FileNotFoundError):
+            self._filesystem.rm(self._at(_SETTINGS))
+
+    def _check_settings(self, settings: dict[str, Any], finished: set[str]) -> None:
+        try:
+            with self._filesystem.open(self._at(_SETTINGS), "rb") as file:
+                before = json.load(file)
+        except FileNotFoundError:
+            if finished:
+                raise ConfigError(
+                    f"{self.url} holds Parquet files that are not of an earlier run. Choose another folder."
+                ) from None
+            return
+        except ValueError as error:
+            raise ConfigError(f"{self.url}/{_SETTINGS} is damaged ({error}). Start over with --force.") from error
+        changed = [name for name in settings if settings[name] != before.get(name)]
+        if finished and changed:
+            differences = ", ".join(f"{name} {before.get(name)!r} -> {settings[name]!r}" for name in changed)
+            raise ConfigError(
+                f"{self.url} holds partitions that were made with other settings ({differences}). "
+                "Choose another folder, or replace all of it with --force."
+            )

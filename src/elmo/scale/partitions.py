@@ -1,0 +1,144 @@
+"""Input files -> partitions: the pieces that engines hand out and that are embedded whole or not at all.
+
+    plan_partitions(["s3://bucket/books/*.txt", "reviews.parquet"], num_bytes=8 << 20)
+
+A file is cut by its size alone: lines and JSONL at byte offsets (a line belongs to the partition in which it begins),
+Parquet at row numbers. So neither the number of workers nor what else is among the inputs changes a partition, its
+name or its rows. Compressed lines cannot be cut: such a file is one partition. Left out: reading (`rows`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from elmo.errors import ConfigError, InputError
+from elmo.text.inputs.files import COMPRESSED_SUFFIXES
+
+FORMATS = ("lines", "text", "jsonl", "parquet")
+_BY_SUFFIX = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
+LOOKS_AT_ONCE = 16
+"""Files whose ends are read at the same time; far-away ones take a while to answer."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A run of a file's rows."""
+
+    source: str
+    """The file's URL, or its path."""
+    format: str
+    source_bytes: int
+    """The file's size when it was cut."""
+    start: int
+    stop: int
+    """Rows of Parquet, bytes of anything else; `start` is in, `stop` is out."""
+
+    @property
+    def name(self) -> str:
+        """Of the file that it becomes; another file, size or cut gives another name."""
+        described = "\n".join(map(str, (self.source, self.format, self.source_bytes, self.start, self.stop)))
+        stem = PurePosixPath(self.source).name.split(".")[0][:40] or "part"
+        return f"{stem}-{self.start:012d}-{hashlib.sha256(described.encode()).hexdigest()[:12]}.parquet"
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.format != "parquet" and PurePosixPath(self.source).suffix.lower() in COMPRESSED_SUFFIXES
+
+
+def plan_partitions(inputs: Iterable[str], *, num_bytes: int, format: str = "auto") -> list[Partition]:
+    """The partitions of all inputs, each of about `num_bytes` of text. An input is a URL, a path or a pattern."""
+    if format not in ("auto", *FORMATS):
+        raise ConfigError(
+            f"Engines read {', '.join(FORMATS)}, not {format!r}. Convert the input first, or leave --engine out."
+        )
+    if num_bytes < 1:
+        raise ConfigError(f"A partition of {num_bytes} bytes was asked for; expected 1 or more.")
+    sources = list(dict.fromkeys(source for given in inputs for source in _find(given)))
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
+        cut = list(threads.map(partial(_cut, format=format, num_bytes=num_bytes), sources))
+    partitions = [partition for of_source in cut for partition in of_source]
+    if not partitions:
+        raise InputError(f"There is nothing to embed: {', '.join(sources[:3])} hold no rows.")
+    return partitions
+
+
+def open_filesystem(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        protocol = url.partition("://")[0]
+        raise ConfigError(f"Files of {protocol}:// cannot be opened: {error}.") from error
+    except ValueError as error:
+        raise ConfigError(f"{url} cannot be opened: {error}. fsspec.available_protocols() lists what can.") from error
+    return filesystem, path
+
+
+def _find(given: str) -> list[str]:
+    if given == "-":
+        raise ConfigError("Standard input cannot be cut into partitions. Name files, or leave --engine out.")
+    filesystem, path = open_filesystem(given)
+    is_local = "file" in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else [filesystem.protocol])
+    try:
+        if filesystem.isdir(path):
+            found = sorted(name for name in filesystem.find(path) if not _is_hidden(name, path))
+        else:
+            found = sorted(name for name in filesystem.glob(path) if filesystem.isfile(name))
+            if not found and filesystem.isfile(path):  # a name that happens to look like a pattern
+                found = [path]
+    except OSError as error:
+        raise InputError(f"Cannot look into {given}: {error}. Check the address and the right to read it.") from error
+    if not found:
+        raise InputError(f"There is no file {given}. Check the address; a pattern needs quotes in the shell.")
+    return [name if is_local else filesystem.unstrip_protocol(name) for name in found]
+
+
+def _is_hidden(name: str, folder: str) -> bool:
+    """As Parquet readers see it: what begins with a dot or an underscore is no data."""
+    return any(part.startswith((".", "_")) for part in PurePosixPath(name).relative_to(folder).parts)
+
+
+def _cut(source: str, *, format: str, num_bytes: int) -> list[Partition]:
+    filesystem, path = open_filesystem(source)
+    size = int(filesystem.size(path) or 0)
+    format = _format_of(source) if format == "auto" else format
+    if format == "parquet":
+        return _cut_parquet(source, filesystem, path, size, num_bytes)
+    whole = Partition(source, format, size, 0, size)
+    if whole.is_compressed:
+        return [whole]
+    return [Partition(source, format, size, at, min(at + num_bytes, size)) for at in range(0, size, num_bytes)]
+
+
+def _cut_parquet(source: str, filesystem: Any, path: str, size: int, num_bytes: int) -> list[Partition]:
+    try:
+        with filesystem.open(path, "rb") as file:
+            metadata = pq.read_metadata(file)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{source} cannot be read as Parquet: {error}. Make or fetch the file again.") from error
+    unpacked = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+    rows = max(1, metadata.num_rows * num_bytes // max(unpacked, 1))
+    return [
+        Partition(source, "parquet", size, at, min(at + rows, metadata.num_rows))
+        for at in range(0, metadata.num_rows, rows)
+    ]
+
+
+def _format_of(source: str) -> str:
+    """
+    >>> _format_of("s3://books/a.jsonl.gz"), _format_of("notes.txt")
+    ('jsonl', 'lines')
+    """
+    suffixes = [suffix.lower() for suffix in PurePosixPath(source).suffixes]
+    last = next((suffix for suffix in reversed(suffixes) if suffix not in COMPRESSED_SUFFIXES), "")
+    return _BY_SUFFIX.get(last, "lines")

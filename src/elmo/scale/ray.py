@@ -1,0 +1,90 @@
+"""Ray Data drives the partitions: a pool of actors, each with the model open.
+
+    run_job(plan, ray_engine(address="auto", workers=64))
+
+`embed_dataset` is for those who have a Ray dataset already and want its rows back with vectors.
+
+An actor that dies is started again and its partition given to another. The package and its extra `ray` must be
+installed on every node, and the input, the output and the model must have the same address everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from elmo.errors import ConfigError, MissingExtraError
+from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
+from elmo.scale.job import Engine, Job, PartitionReport, PartitionWorker
+from elmo.scale.partitions import Partition
+
+try:
+    import ray
+    import ray.data
+except ImportError as error:
+    raise MissingExtraError("ray", "ray") from error
+
+
+def ray_engine(*, address: str | None = None, workers: int = 0) -> Engine:
+    """`address`: of a running cluster ("auto": the one on this machine); none starts one here, for this run only.
+
+    `workers`: actors; 0 means one for every CPU of the cluster.
+    """
+
+    def run(job: Job, partitions: list[Partition]) -> Iterator[PartitionReport]:
+        started = _connect(address, workers)
+        try:
+            count = min(workers or _num_cpus(), len(partitions))
+            # A block for each partition, or the first actors would be handed most of the work at once.
+            items = ray.data.from_items(list(map(asdict, partitions)), override_num_blocks=len(partitions))
+            reports = items.map(
+                _Actor, fn_constructor_args=(job,), compute=ray.data.ActorPoolStrategy(size=count), num_cpus=job.threads
+            )
+            for row in reports.iter_rows():
+                yield PartitionReport(**row)
+        finally:
+            if started:
+                ray.shutdown()
+
+    return run
+
+
+def embed_dataset(dataset: Any, settings: ArrowSettings, *, workers: int, batch_size: int = 1024) -> Any:
+    """A Ray dataset with a text column -> the same rows with vectors (`elmo.scale.arrow` lists the columns)."""
+    return dataset.map_batches(
+        ArrowEmbedder, fn_constructor_args=(settings,), batch_format="pyarrow", batch_size=batch_size,
+        compute=ray.data.ActorPoolStrategy(size=workers), num_cpus=1,
+    )  # fmt: skip
+
+
+class _Actor:
+    """What Ray keeps alive between partitions."""
+
+    def __init__(self, job: Job) -> None:
+        self._worker = PartitionWorker(job)
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        return asdict(self._worker(Partition(**row)))
+
+
+def _connect(address: str | None, workers: int) -> bool:
+    """Whether a cluster was joined here, and has to be left again."""
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    if ray.is_initialized():
+        return False
+    options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers or None}
+    # Ray asks the network for news of itself otherwise.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        ray.init(**options, include_dashboard=None if address else False, logging_level="ERROR", log_to_driver=False)
+    except ConnectionError as error:
+        raise ConfigError(
+            f"There is no Ray cluster at {address!r}: {error}. Start one with: ray start --head"
+        ) from error
+    return True
+
+
+def _num_cpus() -> int:
+    return max(int(ray.cluster_resources().get("CPU", 1)), 1)

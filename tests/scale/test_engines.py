@@ -1,0 +1,119 @@
+"""Ray and Spark as they are, with two workers: the same rows as one process gives, even when a worker is killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+import pyarrow.parquet as pq
+
+from elmo.scale.arrow import ArrowSettings
+from elmo.scale.job import embed_here, plan_job, run_job
+
+pytestmark = pytest.mark.slow
+TEXT = Path(__file__).parents[2] / "benchmarks" / "text" / "wikipedia.txt"
+ENGINES = ("ray", "spark")
+PARTITION_MB = "0.05"
+# A process of its own, as users have it: engines leave threads and settings behind.
+PROGRAM = """
+import json, sys
+from elmo.scale.arrow import ArrowSettings
+from elmo.scale.job import plan_job, run_job
+if __name__ == "__main__":
+    name, text, out, megabytes, model, layers = sys.argv[1:]
+    if name == "ray":
+        from elmo.scale.ray import ray_engine as engine
+    else:
+        from elmo.scale.spark import spark_engine as engine
+    plan = plan_job(
+        ArrowSettings(model, layers=layers), [text], out, partition_bytes=round(float(megabytes) * (1 << 20))
+    )
+    report = run_job(plan, engine(workers=2))
+    print(json.dumps({"workers": len(report.workers), "peak": report.peak_bytes, "done": report.num_done}))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _engine_is_here(request: pytest.FixtureRequest) -> None:
+    engine = request.getfixturevalue("engine")
+    pytest.importorskip({"ray": "ray", "spark": "pyspark"}[engine])
+    if engine == "spark" and shutil.which("java") is None:
+        pytest.skip("there is no Java here; make test-all installs it")
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> "pa.Table":
+    """What one process makes of the text."""
+    out = tmp_path_factory.mktemp("expected")
+    size = round(float(PARTITION_MB) * (1 << 20))
+    run_job(plan_job(ArrowSettings("tiny", layers="top"), [str(TEXT)], str(out), partition_bytes=size), embed_here)
+    return pq.read_table(out)
+
+
+def start(
+    engine: str,
+    out: Path,
+    *,
+    text: Path = TEXT,
+    megabytes: str = PARTITION_MB,
+    model: str = "tiny",
+    layers: str = "top",
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, engine, str(text), str(out), megabytes, model, layers],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> dict[str, int]:
+    shown, problems = process.communicate(timeout=1500)
+    assert process.returncode == 0, problems[-3000:]
+    return json.loads(shown.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_rows_are_those_of_one_process_and_a_killed_worker_changes_nothing(
+    engine: str, expected: "pa.Table", tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    process = start(engine, out)
+    victim = wait_for_a_worker(out, process)
+    os.kill(victim, signal.SIGKILL)
+    report = finish(process)
+    table = pq.read_table(out)
+    assert table.equals(expected)
+    assert len(set(zip(table["source"].to_pylist(), table["id"].to_pylist(), strict=True))) == table.num_rows
+    assert report["workers"] >= 2 and not (out / "_partial").exists()
+
+
+def wait_for_a_worker(out: Path, process: subprocess.Popen[str]) -> int:
+    """The process that is writing a partition at this moment, once another partition is finished."""
+    while process.poll() is None:
+        if list(out.glob("*.parquet")):
+            for partial in out.glob("_partial/*.parquet.*"):
+                return int(partial.name.rpartition(".")[2])
+        time.sleep(0.005)
+    raise AssertionError(f"no worker was seen: {process.communicate()[1][-3000:]}")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_memory_is_that_of_a_batch_not_of_a_partition(engine: str, tmp_path: Path) -> None:
+    """Each of two partitions becomes 390 MB of vectors; a worker holds the model and some batches of them."""
+    text = tmp_path / "twice.txt"
+    text.write_bytes(TEXT.read_bytes() * 2)
+    out = tmp_path / "out"
+    half = str(TEXT.stat().st_size / (1 << 20))
+    report = finish(start(engine, out, text=text, megabytes=half, model="english", layers="all"))
+    sizes = [path.stat().st_size for path in out.glob("*.parquet")]
+    assert min(sizes) > 350 << 20, sizes
+    # Without any batch a worker takes about 550 MB: Python, torch, Arrow, the engine's own and the model.
+    assert report["peak"] < (550 + 350) << 20, report

@@ -1,0 +1,72 @@
+"""Every row of the input is in one partition, whatever the cut; the names follow the contents."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+import pyarrow.parquet as pq
+
+from elmo.errors import ConfigError, InputError
+from elmo.scale.partitions import plan_partitions
+
+
+def test_files_are_cut_by_size_and_compressed_ones_are_not(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x" * 250)
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"{}\n" * 1000))
+    (tmp_path / "empty.txt").touch()
+    pq.write_table(pa.table({"text": ["word " * 20] * 100}), tmp_path / "c.parquet", use_dictionary=False)
+    plan = plan_partitions([str(tmp_path)], num_bytes=100)
+    cuts = {name: [(p.start, p.stop) for p in plan if p.source.endswith(name)] for name in ("a.txt", "gz", "c.parquet")}
+    assert cuts["a.txt"] == [(0, 100), (100, 200), (200, 250)]
+    assert len(cuts["gz"]) == 1
+    assert cuts["c.parquet"][0][0] == 0 and cuts["c.parquet"][-1][1] == 100
+    assert [stop for _, stop in cuts["c.parquet"][:-1]] == [start for start, _ in cuts["c.parquet"][1:]]
+    assert [p.format for p in plan] == ["lines"] * 3 + ["jsonl"] + ["parquet"] * len(cuts["c.parquet"])
+
+
+def test_names_depend_on_the_file_alone(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_bytes(b"x" * 50)
+    alone = plan_partitions([str(tmp_path / "b.txt")], num_bytes=30)
+    among = plan_partitions([str(tmp_path / "*.txt")], num_bytes=30)
+    assert [p.name for p in alone] == [p.name for p in among[2:]]
+    assert len({p.name for p in among}) == 4
+    (tmp_path / "b.txt").write_bytes(b"x" * 51)
+    assert {p.name for p in plan_partitions([str(tmp_path / "b.txt")], num_bytes=30)}.isdisjoint(p.name for p in alone)
+
+
+def test_hidden_files_of_a_folder_are_passed_over(tmp_path: Path) -> None:
+    for name in ("a.txt", "_SUCCESS", ".a.txt.crc"):
+        (tmp_path / name).write_bytes(b"x")
+    assert [Path(p.source).name for p in plan_partitions([str(tmp_path)], num_bytes=30)] == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "problem", "message"),
+    [
+        ("nothing.txt", {}, InputError, "There is no file"),
+        ("*.csv", {}, InputError, "There is no file"),
+        ("-", {}, ConfigError, "Standard input cannot be cut"),
+        ("warp://x/y", {}, ConfigError, "cannot be opened"),
+        ("a.txt", {"format": "conllu"}, ConfigError, "Engines read lines, text, jsonl, parquet, not 'conllu'"),
+        ("a.txt", {"num_bytes": 0}, ConfigError, "expected 1 or more"),
+        ("empty.txt", {}, InputError, "nothing to embed"),
+        ("bad.parquet", {}, InputError, "cannot be read as Parquet"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    given: str,
+    options: dict[str, object],
+    problem: type[Exception],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("x")
+    Path("empty.txt").touch()
+    Path("bad.parquet").write_text("no such thing")
+    with pytest.raises(problem, match=message):
+        plan_partitions([given], **{"num_bytes": 100, **options})  # type: ignore[arg-type]

@@ -1,0 +1,26 @@
+"""A Ray dataset in, the same rows with vectors out."""
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_dataset(folder: str) -> None:
+    ray = pytest.importorskip("ray")
+    from elmo.scale.ray import embed_dataset
+
+    table = pa.table({"n": range(40), "text": [f"Text number {n}." for n in range(40)]})
+    settings = ArrowSettings(folder, pooling="mean")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        rows = embed_dataset(ray.data.from_arrow(table), settings, workers=2, batch_size=10).take_all()
+    finally:
+        ray.shutdown()
+    expected = ArrowEmbedder(settings)(table).to_pylist()
+    for mine, right in zip(sorted(rows, key=lambda row: row["n"]), expected, strict=True):
+        assert list(mine["tokens"]) == right["tokens"]
+        assert list(mine["vector"]) == pytest.approx(right["vector"], abs=1e-6)

@@ -1,0 +1,118 @@
+"""The rows of any cut, put together, are the rows of the file; their ids lead back to it."""
+
+import bz2
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pa = pytest.importorskip("pyarrow")
+import pyarrow.parquet as pq
+
+from elmo.errors import InputError
+from elmo.scale.partitions import plan_partitions
+from elmo.scale.rows import RowChoice, holds_tokens, read_rows, row_schema
+
+TEXT = RowChoice("text")
+
+
+def rows_of(path: Path, choice: RowChoice = TEXT, *, num_bytes: int = 1 << 20, format: str = "auto") -> list[dict]:
+    rows = []
+    for partition in plan_partitions([str(path)], num_bytes=num_bytes, format=format):
+        for batch in read_rows(partition, choice):
+            assert batch.schema == row_schema(partition, choice)
+            rows += batch.to_pylist()
+    return rows
+
+
+@settings(max_examples=40)
+@given(
+    lines=st.lists(st.text(alphabet="aä 字", max_size=9), min_size=1), num_bytes=st.integers(1, 40), end=st.booleans()
+)
+def test_any_cut_of_lines_gives_every_line_once(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], num_bytes: int, end: bool
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "a.txt"
+    raw = "\n".join(lines).encode() + (b"\n" if end else b"")
+    path.write_bytes(raw)
+    if not raw:
+        return
+    expected = raw.decode().removesuffix("\n").split("\n")
+    rows = rows_of(path, num_bytes=num_bytes)
+    assert [row["text"] for row in rows] == expected
+    for row in rows:
+        assert raw[row["id"] :].startswith(row["text"].encode())
+    assert len({row["id"] for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("num_bytes", [1, 200, 5000, 1 << 20])
+def test_any_cut_of_parquet_gives_every_row_once(tmp_path: Path, num_bytes: int) -> None:
+    table = pa.table({"url": [f"u{n}" for n in range(300)], "text": [f"text {n}" for n in range(300)], "n": range(300)})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=70)
+    rows = rows_of(tmp_path / "a.parquet", RowChoice("text", ("url",)), num_bytes=num_bytes)
+    assert [(row["id"], row["text"], row["url"]) for row in rows] == [(n, f"text {n}", f"u{n}") for n in range(300)]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)])
+def test_compressed_lines(tmp_path: Path, ending: str, pack: object) -> None:
+    path = tmp_path / f"a.txt.{ending}"
+    path.write_bytes(pack(b"one\r\n\ntwo"))  # type: ignore[operator]
+    assert [(row["id"], row["text"]) for row in rows_of(path)] == [(0, "one"), (5, ""), (6, "two")]
+    path.write_bytes(pack(b"one\n" * 1000)[:-5])  # type: ignore[operator]
+    with pytest.raises(InputError, match="damaged, incomplete"):
+        rows_of(path)
+
+
+def test_jsonl_keeps_fields_and_takes_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "Ä b", "n": 1, "s": "x"}\n\n{"text": null, "n": [2], "s": null}\n', encoding="utf-8")
+    rows = rows_of(path, RowChoice("text", ("n", "s")), num_bytes=10)
+    assert [(row["text"], row["n"], row["s"]) for row in rows] == [("Ä b", "1", "x"), (None, "[2]", None)]
+    path.write_text('{"words": ["Ä", "b"]}\n{"words": []}\n', encoding="utf-8")
+    (partition,) = plan_partitions([str(path)], num_bytes=1000)
+    assert holds_tokens(partition, "words")
+    assert [row["words"] for row in rows_of(path, RowChoice("words", holds_tokens=True))] == [["Ä", "b"], []]
+
+
+def test_documents_become_sentences(tmp_path: Path) -> None:
+    documents = ["It rained. We stayed at home.", "", "One more."]
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"doc": index, "text": text}) + "\n" for index, text in enumerate(documents))
+    )
+    rows = rows_of(tmp_path / "a.jsonl", RowChoice("text", ("doc",), split_sentences=True))
+    assert [(row["doc"], row["sentence"], row["text"]) for row in rows] == [
+        ("0", 0, "It rained."), ("0", 1, "We stayed at home."), ("2", 0, "One more."),
+    ]  # fmt: skip
+    (tmp_path / "b.txt").write_text("\n".join(documents))
+    rows = rows_of(tmp_path / "b.txt", format="text")
+    assert [(row["id"], row["sentence"]) for row in rows] == [(0, 0), (0, 1), (len(documents[0]) + 2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "message"),
+    [
+        ("a.txt", b"fine\nbad \xff byte\n", "invalid byte at offset 9"),
+        ("a.jsonl", b'{"text": "x"}\nnot json\n', "the line at byte 14 is not JSON"),
+        ("a.jsonl", b'["x"]\n', "is list; expected an object"),
+        ("a.jsonl", b'{"body": "x"}\n', "has no field 'text'; it has body"),
+        ("a.jsonl", b'{"text": 3}\n', "'text' is 3; expected a string"),
+        ("a.txt.gz", b"plain text", "not compressed as its name says"),
+    ],
+)
+def test_bad_input_is_told_with_its_place(tmp_path: Path, name: str, raw: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(raw)
+    with pytest.raises(InputError, match=message):
+        rows_of(tmp_path / name)
+
+
+def test_a_file_that_changes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\n")
+    (partition,) = plan_partitions([str(path)], num_bytes=1000)
+    path.write_text("one\ntwo\n")
+    with pytest.raises(InputError, match="has 8 bytes, but had 4"):
+        list(read_rows(partition, TEXT))
