@@ -7,6 +7,7 @@ cache folder.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Sequence
@@ -144,7 +145,9 @@ class Explorer:
         return self._index
 
     def _small_index(self) -> Path:
-        folder = _cache_folder() / f"neighbours-{fingerprint(self.engine.bilm)[:16]}"
+        # A new release may bring other weights or other sentences under the same names.
+        text = hashlib.sha256(CORPUS.read_bytes()).hexdigest()
+        folder = _cache_folder() / f"neighbours-{fingerprint(self.engine.bilm)[:16]}-{text[:8]}"
         if (folder / "index.json").exists():
             return folder
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -183,9 +186,7 @@ class Explorer:
 def small_corpus() -> list[list[str]]:
     """The sentences that come with the package: ambiguous words in use, and some plain text."""
     sentences = [list(each.tokens) for each in read_occurrences()]
-    if CORPUS.exists():
-        sentences += [line.split() for line in CORPUS.read_text(encoding="utf-8").splitlines() if line.strip()]
-    return sentences
+    return sentences + [line.split() for line in CORPUS.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def _cache_folder() -> Path:
