@@ -39,7 +39,7 @@ class TaskProgress:
         from elmo.tasks.catalog import find_task
 
         self.headline = find_task(cell.task).headline
-        self._say(cell.label)
+        self.say(cell.label)
         return self.show
 
     def show(self, event: Any) -> None:
@@ -47,19 +47,20 @@ class TaskProgress:
         from elmo.tasks.training import Epoch, Step
 
         if isinstance(event, CacheSize):
-            self._say(f"the biLM's layers are kept while training: {event.num_bytes / 1e6:,.0f} MB")
+            self.say(f"the biLM's layers are kept while training: {event.num_bytes / 1e6:,.0f} MB")
         elif isinstance(event, CacheProgress):
             self._draw("layers", event.done, event.total)
         elif isinstance(event, SeedStarts):
-            self._say(f"seed {event.seed}")
+            self.say(f"seed {event.seed}")
         elif isinstance(event, Step):
             self._draw(f"epoch {event.epoch}, loss {event.loss:.3f}", event.step, event.num_steps)
         elif isinstance(event, Epoch):
             best = "  *" if event.is_best else ""
             score = f"{self.headline} {event.scores[self.headline]:.2f}"
-            self._say(f"epoch {event.epoch}: loss {event.loss:.3f}, {score}, {event.seconds:.0f} s{best}")
+            self.say(f"epoch {event.epoch}: loss {event.loss:.3f}, {score}, {event.seconds:.0f} s{best}")
 
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
+        """A line of its own."""
         if self.bar is not None:
             self.bar.console.print(line, highlight=False)
         else:

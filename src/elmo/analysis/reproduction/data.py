@@ -1,0 +1,87 @@
+"""Where the report's data lie in one folder, and a clear word about what is missing.
+
+squad/split-train.json  squad/split-dev.json              question answering (no test set: dev serves as both)
+snli/cad/all_combined/{train,dev,test}.tsv                entailment
+srl/ewt.{train,dev,test}.conll                            semantic roles
+coref/ontogum/{train,dev,test}.free.gold_conll            coreference
+ner/uner-ewt/en_ewt-ud-{train,dev,test}.iob2              named entities
+sst/{train,dev,test}.txt                                  sentiment
+ud/EWT/*{train,dev,test}*.conllu                          parts of speech
+wsd/semcor.data.xml, its keys, Evaluation_Datasets        word senses, neighbours
+wordnet-3.0/dict                                          word senses
+lm/*/train*.txt                                           static vectors, if none are given
+
+Every file may be compressed (.zst, .gz, .xz, .bz2), Evaluation_Datasets and dict packed as .tar or .tar.zst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from elmo.analysis.corpus_files import three_files
+from elmo.analysis.files import find_file
+from elmo.errors import InputError
+from elmo.tasks.cells import CellFiles
+
+TASK_FILES = {
+    "question_answering": ("squad/split-train.json", "squad/split-dev.json", "squad/split-dev.json"),
+    "entailment": tuple(f"snli/cad/all_combined/{part}.tsv" for part in ("train", "dev", "test")),
+    "semantic_roles": tuple(f"srl/ewt.{part}.conll" for part in ("train", "dev", "test")),
+    "coreference": tuple(f"coref/ontogum/{part}.free.gold_conll" for part in ("train", "dev", "test")),
+    "named_entities": tuple(f"ner/uner-ewt/en_ewt-ud-{part}.iob2" for part in ("train", "dev", "test")),
+    "sentiment": tuple(f"sst/{part}.txt" for part in ("train", "dev", "test")),
+}
+"""Train, dev, test."""
+
+
+class MissingDataError(InputError):
+    """A part of the data is not there; the report goes on without what needs it."""
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """The folder that holds all of it."""
+
+    path: Path
+
+    def task(self, name: str) -> CellFiles:
+        """A task's three files."""
+        return CellFiles(*(str(self._file(each)) for each in TASK_FILES[name]))
+
+    def treebank(self) -> list[Path]:
+        """The three parts of the part-of-speech corpus."""
+        folder = self.path / "ud" / "EWT"
+        if not folder.is_dir():
+            raise self._missing("ud/EWT/", "a treebank's train, dev and test files (.conllu)")
+        return three_files([folder])
+
+    def senses(self) -> Path:
+        """The folder of SemCor and the evaluation sets."""
+        return self._file("wsd/semcor.data.xml").parent
+
+    def wordnet(self) -> Path:
+        """WordNet's database, unpacked or packed."""
+        folder = self.path / "wordnet-3.0"
+        for name in ("dict", "dict.tar.zst", "dict.tar.gz", "dict.tar"):
+            if (folder / name).exists():
+                return folder / name
+        raise self._missing("wordnet-3.0/dict", "WordNet 3.0's database (or dict.tar.zst)")
+
+    def texts(self, sources: tuple[str, ...] = ()) -> list[Path]:
+        """Plain tokenised text for static vectors: of these folders in lm/, or of all."""
+        found = sorted(path for path in self.path.glob("lm/*/train*.txt*") if path.is_file())
+        chosen = [path for path in found if path.parent.name in sources]
+        if not found:
+            raise self._missing("lm/*/train*.txt", "tokenised text, one sentence a line")
+        return chosen or found
+
+    def _file(self, name: str) -> Path:
+        place = self.path / name
+        found = find_file(place.parent, place.name)
+        if found is None:
+            raise self._missing(name, "a file, plain or compressed")
+        return found
+
+    def _missing(self, name: str, what: str) -> MissingDataError:
+        return MissingDataError(f"There is no {name} in {self.path}; expected {what} there.")

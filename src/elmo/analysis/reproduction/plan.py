@@ -1,0 +1,73 @@
+"""What a report trains and measures: everything with the seeds that a table wants, or a small part in about an hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from elmo.tasks.catalog import TASKS
+from elmo.tasks.static_vectors import VectorSettings
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sizes of everything in a report."""
+
+    preset: str = "quick"
+    """Of the tasks: quick or paper."""
+    seeds: int = 3
+    tasks: tuple[str, ...] = tuple(TASKS)
+    """Table 1."""
+    ablated: tuple[str, ...] = ("question_answering", "entailment", "semantic_roles")
+    """Tables 2 and 3."""
+    curves: tuple[str, ...] = ("entailment", "semantic_roles")
+    """Figure 1."""
+    shares: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0)
+    """Of the training set, for figure 1; the largest is also that of the tables."""
+    max_stretch: float = 8.0
+    """How many times the epochs the smallest share gets at most."""
+    task_settings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Overrides by task, for all of its cells."""
+    vector_sources: tuple[str, ...] = ()
+    """Folders of lm/ that static vectors are learned from; none named means all."""
+    vectors: VectorSettings = field(default_factory=VectorSettings)
+    probe_epochs: int = 12
+    """Table 6."""
+    neighbour_sentences: int | None = None
+    """Table 4: how many of SemCor's sentences are searched; None means all."""
+    neighbour_word: str = "play"
+    """The paper's own example."""
+    overrides: tuple[str, ...] = ()
+    """The user's own settings, for the tasks that have them all."""
+
+    def settings_of(self, task: str) -> tuple[str, ...]:
+        """A task's overrides; the user's come last."""
+        return (*self.task_settings.get(task, ()), *self.overrides)
+
+
+def full_plan(preset: str = "quick", seeds: int = 3) -> Plan:
+    """All of the data."""
+    return Plan(preset=preset, seeds=seeds)
+
+
+def quick_plan(seeds: int = 1) -> Plan:
+    """A part of the data and few epochs: the shape of the results in about an hour on two cores.
+
+    The shares are chosen so that a cell takes about a minute; figure 1 ends where the tables are.
+    """
+    return Plan(
+        seeds=seeds,
+        task_settings={
+            "question_answering": ("training.fraction=0.2", "training.max_epochs=3"),
+            "entailment": ("training.fraction=0.3", "training.max_epochs=5"),
+            "semantic_roles": ("training.fraction=0.1", "training.max_epochs=4"),
+            "coreference": ("training.fraction=0.3", "training.max_epochs=3"),
+            "named_entities": ("training.fraction=0.3", "training.max_epochs=5"),
+            "sentiment": ("training.fraction=0.2", "training.max_epochs=3"),
+        },
+        shares=(0.003, 0.01, 0.03, 0.1),
+        max_stretch=3.0,
+        vector_sources=("enwik8",),
+        vectors=VectorSettings(epochs=1),
+        probe_epochs=5,
+        neighbour_sentences=10_000,
+    )
