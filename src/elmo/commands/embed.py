@@ -203,10 +203,12 @@ def _tell(report: FileReport, config: Any, output: Path, seconds: float) -> None
             "their vectors come from the beginning.",
             err=True,
         )
-    if not sys.stderr.isatty():
+    for note in report.notes:
+        typer.echo(f"elmo: {note}", err=True)
+    if report.already_complete:  # told in pipes, too: the input was not looked at
+        typer.echo(f"elmo: {output} is complete; there was nothing left to do.", err=True)
         return
-    if report.already_complete:
-        typer.echo(f"{output} is complete; there was nothing left to do.", err=True)
+    if not sys.stderr.isatty():
         return
     earlier = f" after {report.num_resumed:,} of an earlier run" if report.num_resumed else ""
     typer.echo(

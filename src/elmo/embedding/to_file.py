@@ -12,7 +12,7 @@ import json
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
@@ -44,6 +44,8 @@ class FileReport:
     """Sentences that a run before this one had finished."""
     num_tokens_resumed: int = 0
     already_complete: bool = False
+    notes: list[str] = field(default_factory=list)
+    """What the finished file lacks, a sentence each."""
 
 
 def embed_to_file(
@@ -71,6 +73,7 @@ def embed_to_file(
             behind.put(record)
             if progress is not None:
                 progress(report)
+    report.notes = writer.notes
     return report
 
 
@@ -146,6 +149,7 @@ def _settings(embedder: Embedder) -> dict[str, object]:
         "model": fingerprint(embedder.model),
         "layers": choice.form if choice.form != "single" else choice.weights or choice.index,
         "pooling": embedder.pooling,
+        "precision": embedder.model.precision,
         "state": embedder.state,
         "batch_size": embedder.batch_size if embedder.state == "carry" else None,
     }

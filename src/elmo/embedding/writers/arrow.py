@@ -78,7 +78,7 @@ class ArrowFile:
     def open_part(self, path: Path, layout: OutputLayout) -> ArrowPart:
         return ArrowPart(self._open(path, layout), layout)
 
-    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:
+    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
         writer = self._open(target, layout)
         for path in parts:
             if self.kind == "parquet":
@@ -90,6 +90,7 @@ class ArrowFile:
                     for index in range(part.num_record_batches):
                         writer.write_batch(part.get_batch(index))
         writer.close()
+        return []
 
     def _open(self, path: Path, layout: OutputLayout) -> Any:
         schema = sentence_schema(layout)

@@ -3,7 +3,8 @@
     "0", "1", ...         one dataset per sentence, by its number in the input: (layers, tokens, dim), or (tokens, dim)
     "sentence_to_index"   shape (1,): a JSON object from sentence to number; of a repeated sentence the last one counts
 
-Old tools wrote float32 without compression; float16 and gzip are ours to offer, and old readers take both.
+Old tools wrote float32 without compression; float16 and gzip are ours to offer, and old readers take both. The tokens
+are ours, too, where old readers do not look: json.loads(file["0"].attrs["tokens"]).
 """
 
 from __future__ import annotations
@@ -18,27 +19,40 @@ import numpy as np
 from elmo.embedding.writers.record import OutputLayout, Record
 
 SENTENCE_INDEX = "sentence_to_index"
+TOKENS = "tokens"
 LARGEST_SENTENCE_INDEX = 256 << 20
-"""Bytes; the index is one string that readers must hold whole, and beyond this it is left out."""
+"""Characters; the index is one string that readers must hold whole, and beyond this it is left out."""
+
+_TEXT_DTYPE = h5py.string_dtype("utf-8")
+_TEXT = h5py.h5t.py_create(_TEXT_DTYPE, logical=True)
+_ONE_VALUE = h5py.h5s.create(h5py.h5s.SCALAR)
 
 
 class Hdf5:
     def open_part(self, path: Path, layout: OutputLayout) -> Hdf5Part:
         return Hdf5Part(path, layout)
 
-    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:
+    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
         index: list[str] = []
+        size = 0
         with h5py.File(target, "w") as joined:
             for path in parts:
                 with h5py.File(path, "r") as part:
-                    index.append(part[SENTENCE_INDEX].asstr()[0])
+                    found = part[SENTENCE_INDEX].asstr()[0]
+                    size += len(found)
+                    index = [*index, found] if size <= LARGEST_SENTENCE_INDEX else []
                     for key in part:
                         if key != SENTENCE_INDEX:
                             # Copies the stored bytes: what was compressed stays so.
                             h5py.h5o.copy(part.id, key.encode(), joined.id, key.encode())
-            if sum(map(len, index)) <= LARGEST_SENTENCE_INDEX:
-                # A sentence may stand in several parts; JSON readers take the last, as they should.
-                _write_index(joined, "{" + ", ".join(text[1:-1] for text in index if text != "{}") + "}")
+            if size > LARGEST_SENTENCE_INDEX:
+                return [
+                    f"The file has no {SENTENCE_INDEX}: with {size:,} characters it would be more than most readers "
+                    "can hold. Each sentence's vectors stand under its number, with its tokens as an attribute."
+                ]
+            # A sentence may stand in several parts; JSON readers take the last, as they should.
+            _write_index(joined, "{" + ", ".join(text[1:-1] for text in index if text != "{}") + "}")
+        return []
 
 
 class Hdf5Part:
@@ -53,13 +67,17 @@ class Hdf5Part:
         name = str(record.index)
         # An array without elements cannot be cut into the chunks that compression works on.
         if self._compress and record.vectors.size:
-            self._file.create_dataset(name, data=record.vectors, dtype=self._dtype, compression="gzip", shuffle=True)
+            dataset = self._file.create_dataset(
+                name, data=record.vectors, dtype=self._dtype, compression="gzip", shuffle=True
+            ).id
         else:
             # h5py's own convenience takes longer than the writing.
             space = h5py.h5s.create_simple(record.vectors.shape)
             dataset = h5py.h5d.create(self._file.id, name.encode(), self._type, space)
             if record.vectors.size:
                 dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(record.vectors, self._dtype))
+        tokens = h5py.h5a.create(dataset, TOKENS.encode(), _TEXT, _ONE_VALUE)
+        tokens.write(np.array(record.tokens_as_json, dtype=_TEXT_DTYPE))
         self._index[record.text] = name
 
     def close(self) -> None:
@@ -68,4 +86,4 @@ class Hdf5Part:
 
 
 def _write_index(file: h5py.File, text: str) -> None:
-    file.create_dataset(SENTENCE_INDEX, (1,), dtype=h5py.string_dtype("utf-8"))[0] = text
+    file.create_dataset(SENTENCE_INDEX, (1,), dtype=_TEXT_DTYPE)[0] = text

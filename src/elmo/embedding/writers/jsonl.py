@@ -25,12 +25,13 @@ class JsonLines:
     def open_part(self, path: Path, layout: OutputLayout) -> JsonLinesPart:
         return JsonLinesPart(path, layout)
 
-    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:
+    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
         # gzip files stand one behind another as well as plain ones do.
         with target.open("wb") as joined:
             for part in parts:
                 with part.open("rb") as file:
                     shutil.copyfileobj(file, joined, 1 << 20)
+        return []
 
 
 class JsonLinesPart:

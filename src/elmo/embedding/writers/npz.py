@@ -1,6 +1,7 @@
-"""NumPy's npz: one array per sentence, named by its number in the input.
+"""NumPy's npz: two arrays per sentence, named by its number in the input.
 
-    vectors = np.load("out.npz")["0"]
+    file = np.load("out.npz")
+    vectors, tokens = file["0"], json.loads(bytes(file["0.tokens"]))
 
 NumPy reads the names of all arrays when it opens such a file: for millions of sentences Parquet or HDF5 serve better.
 """
@@ -25,7 +26,7 @@ class Npz:
     def open_part(self, path: Path, layout: OutputLayout) -> NpzPart:
         return NpzPart(path, layout)
 
-    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:
+    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
         """Put the parts' entries one behind another as they are, and one new directory of them at the end."""
         with target.open("wb") as joined, tempfile.TemporaryFile(dir=target.parent) as directory:
             num_entries = 0
@@ -40,6 +41,7 @@ class Npz:
             directory.seek(0)
             shutil.copyfileobj(directory, joined, 1 << 20)
             joined.write(_end_of_directory(num_entries, start, joined.tell() - start))
+        return []
 
 
 class NpzPart:
@@ -48,10 +50,14 @@ class NpzPart:
         self._zip = zipfile.ZipFile(path, "w", method, allowZip64=True)
 
     def add(self, record: Record) -> None:
+        self._write(str(record.index), record.vectors)
+        self._write(f"{record.index}.tokens", record.tokens_as_bytes)
+
+    def _write(self, name: str, array: np.ndarray) -> None:
         content = io.BytesIO()
-        np.lib.format.write_array(content, record.vectors, allow_pickle=False)
+        np.lib.format.write_array(content, array, allow_pickle=False)
         # A fixed date: the same vectors give the same file.
-        entry = zipfile.ZipInfo(f"{record.index}.npy")
+        entry = zipfile.ZipInfo(f"{name}.npy")
         self._zip.writestr(entry, content.getbuffer(), compress_type=self._zip.compression)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,20 @@ class Record:
     @property
     def num_bytes(self) -> int:
         return self.vectors.nbytes + 64 * len(self.tokens) + 4 * len(self.text)
+
+    @property
+    def tokens_as_json(self) -> str:
+        """The tokens for formats that know no lists of strings; ASCII, which can hold any of them."""
+        return json.dumps(list(self.tokens))
+
+    @property
+    def tokens_as_bytes(self) -> np.ndarray:
+        """The same for formats that know numbers only: json.loads(bytes(array)) gives the tokens back.
+
+        Blanks fill it up to a multiple of 8 bytes, so that what follows in a file begins where numbers should.
+        """
+        text = self.tokens_as_json.encode("ascii")
+        return np.frombuffer(text + b" " * (-len(text) % 8), np.uint8)
 
 
 @dataclass(frozen=True)
@@ -53,5 +68,8 @@ class Format(Protocol):
 
     def open_part(self, path: Path, layout: OutputLayout) -> PartWriter: ...
 
-    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:
-        """Make one file of several parts without holding more than one of them in memory."""
+    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
+        """Make one file of several parts without holding more than one of them in memory.
+
+        Gives a sentence about each thing that found no room in it.
+        """

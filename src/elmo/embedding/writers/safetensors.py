@@ -1,9 +1,9 @@
-"""safetensors: one tensor per sentence, named by its number in the input.
+"""safetensors: two tensors per sentence, named by its number in the input.
 
     with safetensors.safe_open("out.safetensors", "np") as file:
-        vectors = file.get_tensor("0")
+        vectors, tokens = file.get_tensor("0"), json.loads(bytes(file.get_tensor("0.tokens")))
 
-The format's header may have 100 MB at most, room for some 900,000 sentences; there is no compression in it.
+The format's header may have 100 MB at most, room for some 500,000 sentences; there is no compression in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 from elmo.embedding.writers.record import OutputLayout, Record
 from elmo.errors import ConfigError, InputError
 
-MOST_SENTENCES = 900_000
+MOST_SENTENCES = 500_000
 
 
 class Safetensors:
@@ -32,7 +32,7 @@ class Safetensors:
             )
         return SafetensorsPart(path)
 
-    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> None:
+    def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
         header: dict[str, Any] = {}
         base, starts = 0, []
         for path in parts:
@@ -50,6 +50,7 @@ class Safetensors:
                 with path.open("rb") as file:
                     file.seek(start)
                     shutil.copyfileobj(file, joined, 1 << 20)
+        return []
 
 
 class SafetensorsPart:
@@ -66,6 +67,7 @@ class SafetensorsPart:
                 "Write hdf5 or Parquet (--out-format parquet), or split the input."
             )
         self._tensors[str(record.index)] = np.ascontiguousarray(record.vectors)
+        self._tensors[f"{record.index}.tokens"] = record.tokens_as_bytes
 
     def close(self) -> None:
         save_file(self._tensors, self._path)

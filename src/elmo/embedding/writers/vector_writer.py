@@ -71,6 +71,8 @@ class VectorWriter:
         self._part_started = 0.0
         self.complete = False
         """Whether nothing is left to do: a resumed run may find its output finished."""
+        self.notes: list[str] = []
+        """What the finished output lacks, a sentence each."""
         if resume:
             self._resume()
         else:
@@ -123,7 +125,7 @@ class VectorWriter:
         if len(parts) == 1:
             os.replace(parts[0], joined)
         else:
-            self._format.join(parts, joined, self.layout)
+            self.notes = self._format.join(parts, joined, self.layout)
             _flush(joined)
         self._take_name()
 
