@@ -26,6 +26,17 @@ def test_standard_input_to_standard_output() -> None:
     assert result.stdout.decode() == "I do n't -- know .\n\nÇa va ?\n"
 
 
+def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("Some words of a line.\n" * 100_000, encoding="utf-8")
+    code = "from elmo.commands import main; main()"
+    command = [sys.executable, "-c", code, "tokenize", str(tmp_path / "long.txt")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"Some words of a line .\n"
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == (b"", 0)
+
+
 def test_a_file_in_another_format_to_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("One is here. Two\nis there.", encoding="utf-8")
     output = tmp_path / "out.tok"

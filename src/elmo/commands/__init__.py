@@ -6,6 +6,7 @@ A subcommand's module is imported when it is called or asked for help, and it im
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -55,6 +56,14 @@ class LazyCommand(TyperCommand):
 class LazyGroup(TyperGroup):
     """Finds subcommands by name without importing them."""
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader of our output (head, less) has seen enough. What is still buffered goes nowhere, quietly.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
@@ -96,7 +105,3 @@ def main() -> None:
     except ElmoError as error:
         typer.echo(f"elmo: {error}", err=True)
         raise SystemExit(2) from None
-    except BrokenPipeError:
-        # The reader of our output (head, less) has seen enough.
-        sys.stderr.close()
-        raise SystemExit(0) from None
