@@ -72,7 +72,7 @@ def test_what_was_found_and_what_was_expected_is_told(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as raised:
         open_checkpoint(tmp_path)
     message = str(raised.value)
-    for part in ("found: folder/, notes.txt", "config.json + model.safetensors", "options.json + weights.hdf5"):
+    for part in ("found: folder/, notes.txt", "'elmo-torch' + model.safetensors", "options.json + weights.hdf5"):
         assert part in message
     assert "encoder.pkl" in message and "model.ckpt-STEP.index" in message
     assert "\n" not in message

@@ -54,6 +54,12 @@ def test_words_are_looked_up_after_they_are_cut(copy_of) -> None:
     assert ids[0] == ids[1] == int(index) + 1 != ids[2]
 
 
+@pytest.mark.parametrize("given", ["", "config.json", "encoder.pkl", "token_embedder.pkl"])
+def test_any_of_its_names_opens_it(given: str, golden: Path, assert_same) -> None:
+    folder = golden / "efml/word_char"
+    assert_same(open_checkpoint(folder / given), many_langs.read(folder))
+
+
 def test_the_architecture_is_found_by_its_name(copy_of, assert_same) -> None:
     folder = copy_of("efml/word_char")
     before = many_langs.read(folder)

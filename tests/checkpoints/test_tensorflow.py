@@ -49,7 +49,8 @@ def test_the_softmax_gives_the_losses_that_bilm_measured(golden: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["", "model.ckpt-12", "model.ckpt-12.index", "model.ckpt-12.data-00000-of-00001", "checkpoint"]
+    "given",
+    ["", "model.ckpt-12", "model.ckpt-12.index", "model.ckpt-12.data-00000-of-00001", "checkpoint", "options.json"],
 )
 def test_any_of_its_names_opens_it(given: str, copy_of) -> None:
     folder = copy_of("checkpoints/one_layer")

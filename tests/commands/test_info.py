@@ -46,6 +46,11 @@ def test_an_options_file_alone(
     assert "without weights" in facts["format"]
 
 
+@pytest.mark.parametrize("given", ["char/model.ckpt-12.index", "exact_training/end/options.json"])
+def test_a_tensorflow_checkpoint_by_any_of_its_files(given: str) -> None:
+    assert lines(info(GOLDEN / "checkpoints" / given))["format"] == "bilm-tf TensorFlow checkpoint"
+
+
 def test_a_tensorflow_checkpoint_with_softmax() -> None:
     facts = lines(info(GOLDEN / "checkpoints/char/model.ckpt-12.index"))
     assert facts["softmax"] == "yes, 24 words"

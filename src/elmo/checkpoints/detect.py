@@ -40,6 +40,8 @@ def _find_hdf(path: Path) -> Callable[[Path | None], Checkpoint] | None:
     if files is None:
         return None
     if files.weights is None:
+        if tensorflow.find(path) is not None:
+            return None
         raise CheckpointError(
             f"{files.options} describes a model, but there are no weights beside it. Put its hdf5 file there, such as "
             f"{files.options.stem.replace('options', 'weights')}.hdf5."
@@ -59,7 +61,7 @@ def _find_tensorflow(path: Path) -> Callable[[Path | None], Checkpoint] | None:
 
 
 LAYOUTS = (
-    Layout("elmo-torch folder", "config.json + model.safetensors", _find_native),
+    Layout("elmo-torch folder", f"config.json with format {native.FORMAT!r} + model.safetensors", _find_native),
     Layout(many_langs.FORMAT, "token_embedder.pkl + encoder.pkl", _find_many_langs),
     Layout(allennlp.FORMAT, "options.json + weights.hdf5", _find_hdf),
     Layout(tensorflow.FORMAT, "options.json + model.ckpt-STEP.index and .data-...", _find_tensorflow),

@@ -55,8 +55,8 @@ DEFAULT_ARCHITECTURE: dict[str, Any] = {
 
 
 def find(path: Path) -> Path | None:
-    """The model's folder, given it or one of its pickles."""
-    folder = path.parent if path.name in _PICKLES else path
+    """The model's folder, given it, one of its pickles or its config.json."""
+    folder = path.parent if path.name in (*_PICKLES, "config.json") else path
     return folder if folder.is_dir() and all((folder / name).is_file() for name in _PICKLES) else None
 
 

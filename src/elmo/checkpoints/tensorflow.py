@@ -101,7 +101,7 @@ def _latest(folder: Path) -> Path | None:
 
 def _prefix_of(path: Path) -> Path | None:
     prefix = path.with_name(re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name))
-    if path.name == "checkpoint":
+    if path.name == "checkpoint" or path.suffix == ".json":
         return _latest(path.parent)
     if prefix.with_name(prefix.name + ".index").is_file():
         return prefix

@@ -31,12 +31,12 @@ def info(
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    from elmo.checkpoints import allennlp
+    from elmo.checkpoints import allennlp, tensorflow
     from elmo.checkpoints.bilm_options import config_from_options, read_options
     from elmo.checkpoints.detect import open_and_name
 
     files = allennlp.find(path) if path.suffix == ".json" and not path.is_dir() else None
-    if files is not None and files.weights is None:
+    if files is not None and files.weights is None and tensorflow.find(path) is None:
         config = config_from_options(read_options(path), num_words=None, source=path)
         return {
             "model": str(path),
