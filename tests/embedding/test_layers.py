@@ -46,7 +46,9 @@ def test_the_directions_may_be_chosen_apart() -> None:
         torch.testing.assert_close(torch.cat(halves, dim=-1), choice.select(LAYERS))
 
 
-@pytest.mark.parametrize("spec", ["middle", 3, -4, [1.0, 2.0], "1,2", "", True, None, 1.5])
+@pytest.mark.parametrize(
+    "spec", ["middle", 3, -4, [1.0, 2.0], "1,2", "", True, None, 1.5, "nan,1,1", [1.0, float("inf"), 0.0]]
+)
 def test_choices_that_do_not_fit(spec: object) -> None:
     with pytest.raises(ConfigError, match=r"layer"):
         choose_layers(spec, 3)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ A biLM that was given no task has no best mix; `elmo.mix` learns one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -92,7 +93,10 @@ def choose_layers(spec: LayerSpec, num_layers: int) -> LayerChoice:
         raise ConfigError(f"Unknown layers {spec!r}; expected {_NAMES}.")
     if len(spec) != num_layers:
         raise ConfigError(f"{len(spec)} layer weights were given for {num_layers} layers; give one for each.")
-    return LayerChoice("single", tuple(float(weight) for weight in spec), None, num_layers)
+    weights = tuple(float(weight) for weight in spec)
+    if not all(map(math.isfinite, weights)):
+        raise ConfigError(f"The layer weights {list(spec)} are not all finite; give a finite number for each layer.")
+    return LayerChoice("single", weights, None, num_layers)
 
 
 def _parse(text: str) -> LayerSpec:
