@@ -4,9 +4,9 @@
     from elmo.integrations.allennlp import Elmo, ElmoEmbedder, batch_to_ids
 
 Signatures, shapes and numbers are those of AllenNLP 0.9, including its **state**: the LSTM goes on from what the batch
-before left in the same row, so that the same sentence twice gives two answers. `reset_states()` forgets it, and
-`_elmo_lstm.stateful = False` turns it off. New code is better served by `elmo.Embedder` and `elmo.ElmoLayer`, which are
-pure by default.
+before left in the same row, so that the same sentence twice gives two answers. As there, it is reached through the
+inner LSTM: `elmo._elmo_lstm._elmo_lstm.reset_states()` forgets it, and `.stateful = False` turns it off. New code is
+better served by `elmo.Embedder` and `elmo.ElmoLayer`, which are pure by default.
 
 What differs: biLMs without skip connections, with tanh or of any number of layers work; options and weights may be in
 any format that `elmo.load` opens (give None for the other file). A word that is missing from `vocab_to_cache` is

@@ -234,7 +234,7 @@ def read_parquet(source: Source, options: ReadOptions) -> Iterator[Sentence]:
                 options.progress.bytes_read += size * batch.num_rows // max(1, table.metadata.num_rows)
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"Cannot read {source.name} as Parquet: {error}. Check the file, or name its format."
+            f"Cannot read {source.name} as Parquet ({error}). Check the file, or name its format."
         ) from error
 
 
