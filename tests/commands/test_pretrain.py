@@ -127,3 +127,10 @@ def test_a_model_without_softmax(tmp_path: Path, text: Path) -> None:
     for arguments in (["perplexity", golden, text], ["score", text, "-m", golden], ["fill", "a ___", "-m", golden]):
         with pytest.raises(CheckpointError, match=r"no softmax.*elmo finetune"):
             elmo(*arguments)
+
+
+def test_hdf5_that_stands_in_the_way_is_told_before_training(tmp_path: Path, text: Path) -> None:
+    (tmp_path / "options.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"would replace .*options\.json"):
+        elmo("finetune", "tiny", "--train", text, "-o", tmp_path / "new", "--hdf5", tmp_path / "weights.hdf5")
+    assert not (tmp_path / "new").exists()

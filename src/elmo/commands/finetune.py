@@ -38,6 +38,8 @@ def finetune(
     from elmo.pretrain import finetune
 
     folder = resume or output
+    if hdf5 is not None and world.leads:
+        _check_free(hdf5)
     if resume is not None:
         if model or train or heldout or output or settings or overrides:
             raise ConfigError("--resume goes on with a run as it was begun; only --hdf5 and --threads go with it.")
@@ -88,6 +90,16 @@ def _tell_change(folder: Path) -> None:
         )
     figures = {"before": before, "after": after}
     (folder / "run" / "before_after.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def _check_free(target: Path) -> None:
+    """Refuse now what would be refused after an hour of training."""
+    from elmo.checkpoints import allennlp
+
+    weights = target if target.suffix in allennlp.WEIGHT_SUFFIXES else target / "weights.hdf5"
+    for path in (weights, allennlp.options_path(weights)):
+        if path.exists():
+            raise ConfigError(f"--hdf5 would replace {path}, which exists already. Give another name.")
 
 
 def _write_hdf5(folder: Path, target: Path) -> None:
