@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from elmo.commands.task_progress import TaskProgress
 from elmo.errors import ConfigError
 
 if TYPE_CHECKING:
+    from elmo.tasks.table import TablePlan
     from elmo.tasks.trained import TrainedTask
 
 app = typer.Typer(help="The six tasks of the paper, each with and without ELMo.", no_args_is_help=True)
@@ -169,34 +171,59 @@ def table(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A TOML file that names each task's data.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for tasks.md and tasks.json.")],
     cells: Annotated[Path, typer.Option(help="Folder for the trainings' scores; none is trained again.")],
+    data: Annotated[Path, typer.Option(help="Folder that the plan's files lie in.")] = Path(),
     elmo: Annotated[str | None, typer.Option(help="A biLM: path, bundled or Hub name. Default: the bundled.")] = None,
+    vectors: Annotated[str | None, typer.Option(help="Static word vectors: a file instead of the plan's.")] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", help="A part of the plan, such as seeds=1.")] = None,
     threads: _Threads = 0,
 ) -> None:
-    """Train both arms of the tasks in a plan and write the table that compares them."""
+    """Train both arms of the tasks in a plan and write the table that compares them.
+
+    Stopped at any time, it goes on where it was when the same command is given again.
+    """
     import torch
 
     from elmo import config
+    from elmo.analysis.provenance import Report, collect, write_report
     from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
     from elmo.tasks.cells import CellStore
-    from elmo.tasks.table import TablePlan, compare, write_table
+    from elmo.tasks.table import TablePlan, as_markdown, compare
 
     _set_threads(threads)
     torch.set_flush_denormal(True)
-    plan = config.read(TablePlan, plan_file, overrides=overrides or ())
+    changes = [*(overrides or ()), *([f"vectors={json.dumps(vectors)}"] if vectors else ())]
+    plan = config.read(TablePlan, plan_file, overrides=changes).at(str(data))
     elmo_name = elmo or DEFAULT_MODEL
-
     with TaskProgress() as progress:
+        plan = replace(plan, vectors=_learned_vectors(plan, cells))
         rows = compare(plan, CellStore(cells), bilm=load(elmo), elmo_name=elmo_name, begin=progress.begin)
-    command = f"elmo task table {plan_file} --cells {cells} -o {output}" + (f" --elmo {elmo}" if elmo else "")
-    notes = [
-        f"The {plan.preset} presets, {plan.seeds} seeds, mean and standard deviation on the test sets; {elmo_name}. "
-        "The arms differ in ELMo alone. Other data than the paper's: compare the reductions, not the scores.",
-        "",
-        f"Made by `{command}`.",
-    ]
-    write_table(rows, output, title="The six tasks, without and with ELMo", notes=notes)
-    typer.echo((output / "tasks.md").read_text(encoding="utf-8"), nl=False)
+    note = (
+        f"The `{plan.preset}` presets, {plan.seeds} seeds (0 to {plan.seeds - 1}), mean and standard deviation on the "
+        f"test sets; the biLM is `{elmo_name}`. The arms differ in ELMo alone. Other data than the paper's: compare "
+        "the reductions, not the scores. Seconds are of one seed's training with its measuring on the development set; "
+        "computing the biLM's layers, once for all seeds, stands in brackets."
+    )
+    content = {row.task: row.as_dict() for row in rows}
+    report = Report("tasks", "The six tasks, without and with ELMo", f"{note}\n\n{as_markdown(rows)}", content)
+    spent = sum(plan.seeds * (row.seconds["baseline"] + row.seconds["elmo"]) + row.seconds["layers"] for row in rows)
+    for path in write_report(report, output, provenance=collect(seconds=spent)):
+        typer.echo(f"wrote {path}", err=True)
+    typer.echo(as_markdown(rows))
+
+
+def _learned_vectors(plan: TablePlan, folder: Path) -> str:
+    """The plan's file of static vectors, learned now if the plan names a text and the folder has none of it yet."""
+    if plan.vectors or not plan.vectors_text:
+        return plan.vectors
+    from elmo.tasks.static_vectors import VectorSettings, train_vectors
+
+    path = folder / "vectors.txt"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        # One thread: the same vectors, and so the same table, every time.
+        chosen = VectorSettings(epochs=plan.vectors_epochs, threads=1)
+        train_vectors(plan.vectors_text, path, settings=chosen, say=lambda line: typer.echo(line, err=True))
+    return str(path)
 
 
 def _load(folder: Path) -> TrainedTask:

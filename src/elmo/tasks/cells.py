@@ -252,7 +252,8 @@ def _train(
         source=source if cell.with_elmo and cell.settings.elmo.is_frozen else None,
         report=begin(cell),
     )
-    whole = {name: results[name] for name in ("headline", "elmo", "place", "data", "cache_bytes", "peak_memory_mb")}
+    of_run = ("headline", "elmo", "place", "data", "cache_bytes", "cache_seconds", "peak_memory_mb")
+    whole = {name: results[name] for name in of_run}
     store.keep(key, {**results["seeds"][0], **whole})
     shutil.rmtree(folder)
 

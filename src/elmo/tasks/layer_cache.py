@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,8 @@ class LayerCache:
     rows: dict[tuple[str, ...], int] = field(repr=False)
     """Where each sentence begins."""
     live: LiveLayers = field(repr=False)
+    seconds: float = 0.0
+    """How long it took to compute them, in whichever run."""
 
     @classmethod
     def open(
@@ -76,9 +79,12 @@ class LayerCache:
         live = LiveLayers.of(bilm, precision)
         if not done.exists():
             folder.mkdir(parents=True, exist_ok=True)
+            began = time.monotonic()
             _fill(data, shape, precision, live.embedder, rows, progress)
-            done.write_text(json.dumps({"tokens": total, "layers": shape[1], "dim": shape[2]}) + "\n", encoding="utf-8")
-        return cls(data, np.memmap(data, dtype=precision, mode="r", shape=shape), rows, live)
+            facts = {"tokens": total, "layers": shape[1], "dim": shape[2], "seconds": time.monotonic() - began}
+            done.write_text(json.dumps(facts) + "\n", encoding="utf-8")
+        seconds = json.loads(done.read_text(encoding="utf-8"))["seconds"]
+        return cls(data, np.memmap(data, dtype=precision, mode="r", shape=shape), rows, live, seconds)
 
     @staticmethod
     def bytes_needed(bilm: PretrainedBiLM, sentences: Iterable[Sequence[str]], precision: Precision = "float16") -> int:

@@ -132,6 +132,7 @@ def run(
         "test": summary([seed["test"][job.task.headline] for seed in seeds]) if job.test else None,
         "seeds": seeds,
         "cache_bytes": source.num_bytes if source is not None else 0,
+        "cache_seconds": round(source.seconds, 1) if source is not None else 0.0,
         "peak_memory_mb": peak_memory_mb(),
         "settings": config.to_dict(job.settings),
     }

@@ -1,7 +1,7 @@
 """Both arms of several tasks, and the table that compares them (the paper's Table 1).
 
-    rows = compare(plan, CellStore(Path("cells")), bilm=elmo.load())
-    write_table(rows, Path("results"))
+    rows = compare(plan.at("data"), CellStore(Path("cells")), bilm=elmo.load(), elmo_name="english")
+    print(as_markdown(rows))
 
 The two arms differ in ELMo alone: the same model, settings, seeds and static vectors. Each training is a cell
 (`cells.py`), which is not trained again when the table is asked for once more, or another table needs it.
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
@@ -51,6 +50,10 @@ class TaskFiles:
     settings: tuple[str, ...] = ()
     """Overrides for both arms, such as "training.max_epochs=5"."""
 
+    def at(self, folder: str) -> TaskFiles:
+        """The same with a folder before the names of the files."""
+        return replace(self, train=f"{folder}/{self.train}", dev=f"{folder}/{self.dev}", test=f"{folder}/{self.test}")
+
 
 @dataclass(frozen=True)
 class TablePlan:
@@ -59,7 +62,10 @@ class TablePlan:
     preset: str = "quick"
     seeds: int = 3
     vectors: str = ""
-    """Static word vectors of both arms."""
+    """Static word vectors of both arms: a file."""
+    vectors_text: tuple[str, ...] = ()
+    """Or tokenised text that they are learned from, before the first training."""
+    vectors_epochs: int = 5
     question_answering: TaskFiles | None = None
     entailment: TaskFiles | None = None
     semantic_roles: TaskFiles | None = None
@@ -72,6 +78,11 @@ class TablePlan:
         found = {name: getattr(self, name) for name in TASKS}
         return {name: files for name, files in found.items() if files is not None}
 
+    def at(self, folder: str) -> TablePlan:
+        """The same with a folder before the names of all data; `vectors` is the user's own path."""
+        files = {name: files.at(folder) for name, files in self.files().items()}
+        return replace(self, vectors_text=tuple(f"{folder}/{text}" for text in self.vectors_text), **files)
+
 
 @dataclass(frozen=True)
 class TableRow:
@@ -83,10 +94,15 @@ class TableRow:
     """mean and std over seeds"""
     elmo: Mapping[str, float]
     seconds: Mapping[str, float]
-    """Training time of one seed, the mean, by arm."""
+    """Training time of one seed, the mean, by arm; `layers` is what the biLM took, once for all seeds."""
     peak_memory_mb: Mapping[str, float]
     paper: PaperRow | None = None
-    seeds: int = 1
+    scores: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Of every seed, by arm."""
+
+    @property
+    def seeds(self) -> int:
+        return max(map(len, self.scores.values()), default=0)
 
     @property
     def absolute(self) -> float:
@@ -98,15 +114,33 @@ class TableRow:
         error = 100 - self.baseline["mean"]
         return 100 * self.absolute / error if error else 0.0
 
+    @property
+    def verdict(self) -> str:
+        """The reduction beside the paper's, in a word or two."""
+        if self.paper is None:
+            return ""
+        if self.absolute <= 0:
+            return "**ELMo does not win**"
+        short = self.paper.reduction - self.reduction
+        return "reached" if self.reaches_paper else f"**short by {short:.1f} points**"
+
+    @property
+    def reaches_paper(self) -> bool:
+        """Whether the reduction is at least the paper's, to the digit that it prints."""
+        return self.paper is not None and round(self.reduction, 1) >= self.paper.reduction
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "metric": self.metric,
-            "baseline": dict(self.baseline),
-            "elmo": dict(self.elmo),
+            "baseline": self.baseline["mean"],
+            "elmo": self.elmo["mean"],
             "absolute": round(self.absolute, 3),
             "relative_error_reduction": round(self.reduction, 3),
             "paper": None if self.paper is None else vars(self.paper),
+            "reaches_paper": self.reaches_paper,
             "seeds": self.seeds,
+            "std": {"baseline": self.baseline["std"], "elmo": self.elmo["std"]},
+            "scores": {arm: list(scores) for arm, scores in self.scores.items()},
             "seconds": dict(self.seconds),
             "peak_memory_mb": dict(self.peak_memory_mb),
         }
@@ -152,49 +186,49 @@ def row_of(name: str, baseline: Sequence[Result], elmo: Sequence[Result]) -> Tab
     """A row from the cells of both arms."""
     arms = {"baseline": baseline, "elmo": elmo}
     metric = baseline[0]["headline"]
-    scores = {arm: summary([cell["test"][metric] for cell in cells]) for arm, cells in arms.items()}
+    scores = {arm: [round(cell["test"][metric], 3) for cell in cells] for arm, cells in arms.items()}
+    seconds = {arm: mean([cell["seconds"] for cell in cells]) for arm, cells in arms.items()}
     return TableRow(
         task=name,
         metric=metric,
-        baseline=scores["baseline"],
-        elmo=scores["elmo"],
-        seconds={arm: mean([cell["seconds"] for cell in cells]) for arm, cells in arms.items()},
+        baseline=summary(scores["baseline"]),
+        elmo=summary(scores["elmo"]),
+        seconds={**seconds, "layers": max(cell["cache_seconds"] for cell in elmo)},
         peak_memory_mb={arm: max(cell["peak_memory_mb"] for cell in cells) for arm, cells in arms.items()},
         paper=PAPER.get(name),
-        seeds=len(baseline),
+        scores=scores,
     )
 
 
-def as_markdown(rows: Sequence[TableRow], *, title: str, notes: Sequence[str]) -> str:
+def as_markdown(rows: Sequence[TableRow]) -> str:
     """The table for people."""
-    lines = [
-        f"# {title}",
-        "",
-        *notes,
-        "",
-        "| task | metric | baseline | + ELMo | absolute | error reduction | paper: both, reduction | seconds | MB |",
-        "|---|---|---|---|---|---|---|---|---|",
+    columns = [
+        "task",
+        "metric",
+        "baseline",
+        "+ ELMo",
+        "absolute",
+        "error reduction",
+        "paper: baseline, + ELMo, reduction",
+        "the paper's reduction",
+        "seconds: baseline, + ELMo (layers)",
+        "peak MB: baseline, + ELMo",
     ]
-    for row in rows:
-        paper = f"{row.paper.baseline}, {row.paper.elmo}, {row.paper.reduction}%" if row.paper else ""
-        cells = [
-            row.task.replace("_", " "),
-            row.metric.replace("_", " "),
-            f"{row.baseline['mean']:.2f} ± {row.baseline['std']:.2f}",
-            f"{row.elmo['mean']:.2f} ± {row.elmo['std']:.2f}",
-            f"{row.absolute:+.2f}",
-            f"{row.reduction:.1f}%",
-            paper,
-            f"{row.seconds['baseline']:.0f} / {row.seconds['elmo']:.0f}",
-            f"{row.peak_memory_mb['baseline']:.0f} / {row.peak_memory_mb['elmo']:.0f}",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    lines = [columns, ["---"] * len(columns), *map(_cells, rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def write_table(rows: Sequence[TableRow], folder: Path, *, title: str, notes: Sequence[str]) -> None:
-    """tasks.md and tasks.json."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "tasks.md").write_text(as_markdown(rows, title=title, notes=notes), encoding="utf-8")
-    content = {row.task: row.as_dict() for row in rows}
-    (folder / "tasks.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+def _cells(row: TableRow) -> list[str]:
+    paper, seconds, memory = row.paper, row.seconds, row.peak_memory_mb
+    return [
+        row.task.replace("_", " "),
+        row.metric.replace("_", " "),
+        f"{row.baseline['mean']:.2f} ± {row.baseline['std']:.2f}",
+        f"{row.elmo['mean']:.2f} ± {row.elmo['std']:.2f}",
+        f"{row.absolute:+.2f}",
+        f"{row.reduction:.1f}%",
+        f"{paper.baseline}, {paper.elmo}, {paper.reduction}%" if paper else "",
+        row.verdict,
+        f"{seconds['baseline']:.0f}, {seconds['elmo']:.0f} ({seconds['layers']:.0f})",
+        f"{memory['baseline']:.0f}, {memory['elmo']:.0f}",
+    ]
