@@ -7,8 +7,10 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo.errors import ConfigError, InputError
+import elmo
+from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.integrations.simple_elmo import ElmoModel
+from elmo.pretrain.scoring import Scorer
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 TEXT = json.loads((GOLDEN / "sentences.json").read_text(encoding="utf-8"))
@@ -80,3 +82,28 @@ def test_what_is_wrong_is_said() -> None:
         model.get_elmo_vectors([["a"]], layers="first")
     with pytest.raises(InputError, match="lists of words"):
         model.get_elmo_vectors(["a sentence"])
+
+
+def test_substitutes_are_the_models_own_expectations() -> None:
+    model = loaded(Path("english"))
+    (first, second) = model.get_elmo_substitutes(["She sat on the bank", "It rained"], topn=5)
+    assert [word["word"] for word in first] == ["She", "sat", "on", "the", "bank"] and len(second) == 2
+    scorer = Scorer(elmo.load())
+    for place, word in enumerate(first):
+        forward, backward, _ = scorer.expectations(["She", "sat", "on", "the", "bank"], place)
+        for side, expected in (("forward", forward), ("backward", backward)):
+            given = word[side]
+            assert not {"<S>", "</S>"} & set(given["candidate_words"])
+            assert given["logp"] == sorted(given["logp"], reverse=True)
+            for candidate, name, log in zip(*given.values(), strict=True):
+                assert scorer.vocabulary.words[candidate] == name
+                assert log == pytest.approx(expected[candidate].log().item(), abs=1e-3)
+    marked = model.get_elmo_substitutes(["It rained"], topn=60_000, nodelimiters=False)
+    assert "</S>" in marked[0][0]["forward"]["candidate_words"]
+
+
+def test_substitutes_need_strings_and_a_softmax() -> None:
+    with pytest.raises(InputError, match="list of strings"):
+        loaded(Path("english")).get_elmo_substitutes([["split", "already"]])  # type: ignore[list-item]
+    with pytest.raises(CheckpointError, match="has no softmax"):
+        loaded(Path("tiny")).get_elmo_substitutes(["a b"])

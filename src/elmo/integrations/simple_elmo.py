@@ -13,19 +13,27 @@ anew. `elmo.Embedder` gives a sentence the same vectors wherever it stands.
 
 What differs: `load` takes any format that `elmo.load` opens, and 261 for 262 characters in the options; errors are
 `elmo.errors` instead of SystemExit; `get_elmo_vector_average(layers="all")` averages each layer over the words, where
-simple_elmo mixed up the two axes. Left out: `get_elmo_substitutes` (`elmo fill` does that) and the training script.
+simple_elmo mixed up the two axes. `get_elmo_substitutes` takes any number of sentences, each from a fresh state, the
+best candidates first; it needs a model with its softmax, but no `full=True`. Left out: the training script
+(`elmo pretrain`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from elmo.checkpoints.pretrained import load
 from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError, InputError
+from elmo.pretrain.objective import DirectionInputs, ModelInputs, run_bilm
+from elmo.pretrain.scoring import softmax_of
+from elmo.text.vocabulary import Vocabulary
 
 
 class ElmoModel:
@@ -72,6 +80,47 @@ class ElmoModel:
                 row[...] = mean / np.linalg.norm(mean)
         return vectors
 
+    def get_elmo_substitutes(
+        self, data: Sequence[str], topn: int = 3, nodelimiters: bool = True
+    ) -> list[list[dict[str, Any]]]:
+        """For every word of every sentence (strings, split at blanks): the likeliest words there, from either side.
+
+        Each word is {"word", "forward", "backward"}; the sides hold "candidates" (ids), "candidate_words" and "logp"
+        (natural logarithms). `nodelimiters` leaves the sentence markers out of the candidates.
+        """
+        if self._embedder is None:
+            raise ConfigError("No model is loaded; call load(path) first.")
+        if isinstance(data, str) or not all(isinstance(sentence, str) for sentence in data):
+            raise InputError("Sentences must be a list of strings, the words apart by blanks.")
+        return [self._substitutes(sentence.split(), topn, nodelimiters) for sentence in data]
+
+    @torch.no_grad()
+    def _substitutes(self, tokens: list[str], topn: int, nodelimiters: bool) -> list[dict[str, Any]]:
+        assert self._embedder is not None
+        model = self._embedder.model
+        softmax, vocabulary = softmax_of(model, source="the model")
+        batch = model.indexer.batch([tokens])
+        read = batch.positions, batch.positions.flip(1)
+        # What is predicted matters to the loss alone, so any targets do.
+        sides = [DirectionInputs(row[:, :-1].contiguous(), batch.lengths - 1, row[0, 1:]) for row in read]
+        hidden = run_bilm(model, ModelInputs(batch.words, (sides[0], sides[1])))
+        found = []
+        for states in (hidden.forward[:-1], hidden.backward[:-1].flip(0)):
+            logs = torch.log_softmax(states @ softmax.weight.T + softmax.bias, dim=-1)
+            if nodelimiters:
+                logs[
+                    :, [vocabulary.id_of(vocabulary.begin_sentence), vocabulary.id_of(vocabulary.end_sentence)]
+                ] = -torch.inf
+            found.append(logs.topk(min(topn, len(vocabulary)), dim=-1))
+        return [
+            {
+                "word": vocabulary.words[vocabulary.id_of(token)],
+                "forward": _candidates(found[0].indices[place], found[0].values[place], vocabulary),
+                "backward": _candidates(found[1].indices[place], found[1].values[place], vocabulary),
+            }
+            for place, token in enumerate(tokens)
+        ]
+
     def _layers_of(self, texts: Sequence[Sequence[str]], *, warmup: bool, layers: str) -> list[np.ndarray]:
         if self._embedder is None:
             raise ConfigError("No model is loaded; call load(path) first.")
@@ -87,3 +136,11 @@ class ElmoModel:
         if layers == "all":
             return every
         return [values[-1] if layers == "top" else values.mean(axis=0) for values in every]
+
+
+def _candidates(ids: Tensor, logs: Tensor, vocabulary: Vocabulary) -> dict[str, list[Any]]:
+    return {
+        "candidates": ids.tolist(),
+        "candidate_words": [vocabulary.words[word] for word in ids.tolist()],
+        "logp": [round(value, 4) for value in logs.tolist()],
+    }

@@ -120,12 +120,16 @@ class ArrowEmbedder:
         token_lists = self._token_lists(batch)
         start = 0
         for end in self._cuts(token_lists):
-            vectors = self.embedder.embed(token_lists[start:end])
-            records = [Record(0, "", *pair) for pair in zip(token_lists[start:end], vectors, strict=True)]
-            new = sentence_table(records, self.layout).combine_chunks()
-            columns = [*batch.slice(start, end - start).columns, *(_one_chunk(new[name]) for name in added)]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            given = batch.slice(start, end - start).columns
+            yield pa.RecordBatch.from_arrays([*given, *self._columns(token_lists[start:end], added)], schema=schema)
             start = end
+
+    def _columns(self, token_lists: list[list[str]], names: list[str]) -> list[pa.Array]:
+        """A function of its own so that of all it makes only the columns are still there while a batch is written."""
+        vectors = self.embedder.embed(token_lists)
+        records = [Record(0, "", *pair) for pair in zip(token_lists, vectors, strict=True)]
+        table = sentence_table(records, self.layout).combine_chunks()
+        return [_one_chunk(table[name]) for name in names]
 
     def _token_lists(self, batch: pa.RecordBatch) -> list[list[str]]:
         values = batch.column(self.settings.column).to_pylist()
