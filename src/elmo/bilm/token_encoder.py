@@ -51,7 +51,7 @@ class TokenEncoder(nn.Module):
         joined = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         if self.projection is None:
             return joined
-        if not torch.is_grad_enabled() and linear.fits([joined, *self.projection.parameters()]):
+        if not torch.is_grad_enabled() and linear.fits([joined, self.projection.weight]):
             return linear.linear(joined, self.projection)
         return self.projection(joined)
 
@@ -116,7 +116,7 @@ class Highway(nn.Module):
         self.transform = nn.Linear(dim, dim)
 
     def forward(self, x: Float[Tensor, "words filters"]) -> Float[Tensor, "words filters"]:
-        if linear.fits([x, *self.parameters()]):
+        if linear.fits([x, self.carry.weight, self.transform.weight]):
             return linear.highway(x, self.carry, self.transform)
         gate = torch.sigmoid(self.carry(x))
         return gate * torch.relu(self.transform(x)) + (1 - gate) * x

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -273,7 +274,7 @@ def _load() -> ctypes.CDLL | str:
     library.elmo_spell.restype = _int
     library.elmo_convolve.argtypes = (ctypes.POINTER(CharCnn), _int, _int)
     library.elmo_softmax_loss.argtypes = (ctypes.POINTER(Softmax), _int, _int)
-    library.elmo_sample.argtypes = (_pointer, _int)
+    library.elmo_sample.argtypes = (ctypes.POINTER(_pointer), ctypes.POINTER(_int), _int)
     library.elmo_sample.restype = _int
     return library
 
@@ -337,11 +338,12 @@ def num_threads() -> int:
     return torch.get_num_threads()
 
 
-def sample(tensor: torch.Tensor) -> int:
-    """A number that depends on a few values of a contiguous float32 tensor."""
-    if tensor.dtype != torch.float32 or not tensor.is_contiguous():
-        return 0
-    return int(library().elmo_sample(tensor.data_ptr(), tensor.numel()))
+def sample(tensors: Sequence[torch.Tensor]) -> int:
+    """A number that depends on a few values of each contiguous float32 tensor."""
+    seen = [tensor for tensor in tensors if tensor.dtype == torch.float32 and tensor.is_contiguous()]
+    addresses = (_pointer * len(seen))(*[tensor.data_ptr() for tensor in seen])
+    counts = (_int * len(seen))(*[tensor.numel() for tensor in seen])
+    return int(library().elmo_sample(addresses, counts, len(seen)))
 
 
 class Block:

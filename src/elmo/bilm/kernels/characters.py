@@ -6,6 +6,7 @@ is then a few additions. Left out: the highway layers and the projection (`linea
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -46,7 +47,7 @@ def spell(characters: Tensor, *, max_characters: int, num_ids: int, padding: int
     if count < 0:
         raise IndexError(f"A character id is not below {num_ids}, the rows of the character embedding.")
     ids = ids[:count]
-    return Spelling(numbers, lengths, ids, int(torch.searchsorted(ids, padding)))
+    return Spelling(numbers, lengths, ids, bisect_left(ids.tolist(), padding))
 
 
 class FilterBanks:
@@ -101,7 +102,7 @@ class _Found:
 
 
 def _find(banks: FilterBanks, spelling: Spelling, activation: str, embedding: Tensor, *, winners: bool) -> _Found:
-    rows = embedding.detach()[spelling.ids].contiguous()
+    rows = embedding.detach().index_select(0, spelling.ids)
     words = len(spelling.numbers)
     out = torch.empty(words, banks.num_filters)
     winner = torch.empty(words, banks.num_filters, dtype=torch.uint8) if winners else None

@@ -122,7 +122,8 @@ typedef struct {
     int64_t backward;
 } highway_job;
 
-enum { HIGHWAY_PARTS = 8 };
+/* Below so many numbers the hand-over to other threads takes longer than the work. */
+enum { HIGHWAY_PARTS = 8, FEW_NUMBERS = 1 << 16 };
 
 static void highway_part(void *context, int64_t part)
 {
@@ -133,6 +134,7 @@ static void highway_part(void *context, int64_t part)
 void elmo_highway_layer(const elmo_highway *highway, int64_t backward, int64_t num_threads)
 {
     highway_job job = {highway, backward};
+    if (highway->num_rows * highway->dim < FEW_NUMBERS) num_threads = 1;
     elmo_parallel(highway_part, &job, HIGHWAY_PARTS, num_threads);
 }
 
@@ -319,16 +321,17 @@ int elmo_softmax_loss(const elmo_softmax *softmax, int64_t parts, int64_t num_th
     return job.failed ? -1 : 0;
 }
 
-/* A few of the values, mixed: differs when an optimiser has been over them. */
-int64_t elmo_sample(const float *values, int64_t count)
+/* A few of the values of each array, mixed: differs when an optimiser has been over them. */
+int64_t elmo_sample(const float *const *arrays, const int64_t *counts, int64_t num_arrays)
 {
     enum { PLACES = 16 };
     uint64_t mixed = 0;
-    for (int64_t i = 0; i < PLACES && i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, values + i * count / PLACES % count, sizeof bits);
-        mixed = (mixed ^ bits) * 0x9E3779B97F4A7C15u;
-    }
+    for (int64_t a = 0; a < num_arrays; a++)
+        for (int64_t i = 0; i < PLACES && i < counts[a]; i++) {
+            uint32_t bits;
+            memcpy(&bits, arrays[a] + i * counts[a] / PLACES % counts[a], sizeof bits);
+            mixed = (mixed ^ bits) * 0x9E3779B97F4A7C15u;
+        }
     return (int64_t)(mixed ^ mixed >> 32);
 }
 

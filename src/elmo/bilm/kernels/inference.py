@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from elmo.bilm.kernels import binding
-from elmo.bilm.kernels.packing import PackedStack, Precision, padded_cells
-from elmo.bilm.lstm import LstmStack, StackOutput, StackState
+from elmo.bilm.kernels.packing import Precision, packed_stack, padded_cells
+from elmo.bilm.lstm import LstmLayer, LstmStack, StackOutput, StackState
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def fill_first_products(
     words = words.detach().contiguous()
     products = []
     for index, stack in enumerate(stacks):
-        first = PackedStack(stack, precision).layers[0]
+        first = packed_stack(stack, precision).layers[0]
         products.append(
             binding.Product(
                 num_rows=len(words),
@@ -108,7 +109,7 @@ def run_stacks(
     directions = []
     keep: list[object] = []  # what the directions point to must outlive the call
     for index, stack in enumerate(stacks):
-        packed = PackedStack(stack, precision)
+        packed = packed_stack(stack, precision)
         keep.append(packed)
         direction = binding.Direction(
             layers=packed.array,
@@ -188,7 +189,7 @@ def fits(stacks: Sequence[LstmStack], tensors: Sequence[Tensor]) -> bool:
     """Whether the kernels can run these: float32 on the CPU, no gradient asked for."""
     if not binding.available():
         return False
-    weights: list[Tensor] = [next(stack.parameters()) for stack in stacks]
+    weights: list[Tensor] = [cast(LstmLayer, stack.layers[0]).input_weight for stack in stacks]
     if torch.is_grad_enabled():
         weights = [weight for stack in stacks for weight in stack.parameters()]
         if any(tensor.requires_grad for tensor in (*tensors, *weights)):

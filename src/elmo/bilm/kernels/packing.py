@@ -11,7 +11,7 @@ import ctypes
 import math
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeVar, cast
@@ -189,13 +189,11 @@ class PackedLayer:
 class PackedStack:
     """All layers of one direction."""
 
-    def __init__(self, stack: LstmStack, precision: Precision = "float32") -> None:
-        config = stack.config
-        layers = cast(Iterable[LstmLayer], stack.layers)
-        self.layers = [packed_layer(layer, config, precision) for layer in layers]
-        structs = (binding.Layer * len(self.layers))(*(layer.struct for layer in self.layers))
+    def __init__(self, layers: Sequence[PackedLayer], *, skip_connections: bool) -> None:
+        self.layers = layers
+        structs = (binding.Layer * len(layers))(*(layer.struct for layer in layers))
         for struct in structs[1:]:
-            struct.skip = int(config.skip_connections)
+            struct.skip = int(skip_connections)
         self.array = ctypes.cast(structs, ctypes.POINTER(binding.Layer))
 
 
@@ -217,6 +215,7 @@ class _Kept:
 
 
 _kept: weakref.WeakKeyDictionary[nn.Module, dict[Precision, _Kept]] = weakref.WeakKeyDictionary()
+_kept_stacks: weakref.WeakKeyDictionary[LstmStack, dict[Precision, PackedStack]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -242,9 +241,24 @@ def _versions(module: nn.Module) -> tuple[object, ...]:
     values of each parameter are looked at, too.
     """
     # `parameters()` searches the children, which takes longer than all the rest here.
-    parameters = [p for p in module._parameters.values() if p is not None] or list(module.parameters())
-    counted = tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in parameters)
-    return (*counted, *(binding.sample(p) for p in parameters))
+    parameters = [p for p in module._parameters.values() if p is not None]
+    if not parameters:
+        children = [child._parameters.values() for child in module._modules.values() if child is not None]
+        parameters = [p for values in children for p in values if p is not None]
+    counted = [(p.data_ptr(), 0 if p.is_inference() else p._version) for p in parameters]
+    return (*counted, binding.sample(parameters))
+
+
+def packed_stack(stack: LstmStack, precision: Precision = "float32") -> PackedStack:
+    """The packed form of all layers; put together anew only when a layer's form is another."""
+    config = stack.config
+    layers = [packed_layer(cast(LstmLayer, layer), config, precision) for layer in stack.layers]
+    with _lock:
+        forms = _kept_stacks.setdefault(stack, {})
+        kept = forms.get(precision)
+        if kept is None or any(one is not other for one, other in zip(kept.layers, layers, strict=True)):
+            kept = forms[precision] = PackedStack(layers, skip_connections=config.skip_connections)
+        return kept
 
 
 def packed_layer(layer: LstmLayer, config: LstmConfig, precision: Precision = "float32") -> PackedLayer:

@@ -1,18 +1,35 @@
 /* A few threads of our own, asleep between calls, and big blocks of memory kept from call to call.
 
+   To wake a thread takes as long as a small layer for one sentence.  So whoever waits looks out for a moment before it
+   lies down: a sentence's next call comes within that moment.
+
    No OpenMP: torch brings its own, and two of them in one process fight over the cores.  A second call that comes
    while the threads are busy runs on its caller's thread alone, so that callers never wait for each other. */
 
 #include "kernels.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#endif
+
+#if defined(__x86_64__)
+#define PAUSE() _mm_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() (void)0
+#endif
+
+#ifndef LOOK_OUT_NS
+#define LOOK_OUT_NS 200000
 #endif
 
 /* Denormal numbers cost over a hundred cycles each; a state that decays to nothing is full of them. */
@@ -49,7 +66,8 @@ static pthread_mutex_t shelf_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the blo
 static pthread_mutex_t call = PTHREAD_MUTEX_INITIALIZER; /* held by the caller whose tasks run */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
-static int64_t num_workers, wanted, busy, round_number;
+static int64_t num_workers, wanted;
+static atomic_llong busy, round_number;
 static int fork_handled;
 static struct {
     elmo_task task;
@@ -65,20 +83,39 @@ static void run_tasks(void)
     restore_denormals(before);
 }
 
+static int64_t nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* Until the value is another, or the moment is over.  Whoever else wants the core gets it. */
+static void look_out(atomic_llong *value, int64_t same)
+{
+    int64_t end = nanoseconds() + LOOK_OUT_NS;
+    while (atomic_load(value) == same && nanoseconds() < end) {
+        for (int i = 0; i < 32 && atomic_load(value) == same; i++) PAUSE();
+        sched_yield();
+    }
+}
+
 static void *work(void *argument)
 {
     int64_t number = (int64_t)(intptr_t)argument, seen = 0;
-    pthread_mutex_lock(&lock);
     for (;;) {
-        while (round_number == seen || number >= wanted) {
-            seen = round_number;
+        look_out(&round_number, seen);
+        pthread_mutex_lock(&lock);
+        while (atomic_load(&round_number) == seen || number >= wanted) {
+            seen = atomic_load(&round_number);
             pthread_cond_wait(&wake, &lock);
         }
-        seen = round_number;
+        seen = atomic_load(&round_number);
         pthread_mutex_unlock(&lock);
         run_tasks();
         pthread_mutex_lock(&lock);
-        if (--busy == 0) pthread_cond_signal(&finished);
+        if (atomic_fetch_sub(&busy, 1) == 1) pthread_cond_signal(&finished);
+        pthread_mutex_unlock(&lock);
     }
     return 0;
 }
@@ -127,8 +164,9 @@ void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num
     pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&lock);
     run_tasks();
+    look_out(&busy, 1); /* the last worker; with more of them, the first ones just take part of the moment */
     pthread_mutex_lock(&lock);
-    while (busy > 0) pthread_cond_wait(&finished, &lock);
+    while (atomic_load(&busy) > 0) pthread_cond_wait(&finished, &lock);
     wanted = 0;
     pthread_mutex_unlock(&lock);
     pthread_mutex_unlock(&call);
