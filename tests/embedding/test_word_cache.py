@@ -153,3 +153,15 @@ def test_threads_share_one_cache(bilm: PretrainedBiLM) -> None:
     for thread in threads:
         thread.join()
     assert not errors and len(cache) == 40
+
+
+def test_clearing_keeps_the_sentence_markers_alone(bilm: PretrainedBiLM) -> None:
+    markers = [bilm.indexer.begin_sentence, bilm.indexer.end_sentence]
+    cache = WordCache(bilm)
+    cache.clear()
+    cache.vectors([*_words(2000), *markers])
+    cache.clear()
+    assert len(cache) == 2 and all(marker in cache for marker in markers)
+    expected = encode_words(bilm, [*markers, "a", "b"])
+    torch.testing.assert_close(cache.vectors([*markers, "a", "b"]), expected, atol=1e-6, rtol=0)
+    assert cache.num_bytes < 2000 * ROW_BYTES

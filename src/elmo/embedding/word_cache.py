@@ -76,6 +76,7 @@ class WordCache:
         self._version: object = None
         # Listing a model's parameters takes longer than finding the words of a sentence.
         self._encoder_modules = list(bilm.token_encoder.modules())
+        self._markers = (bilm.indexer.begin_sentence, bilm.indexer.end_sentence)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -121,9 +122,16 @@ class WordCache:
                 self.vectors(part)
 
     def clear(self) -> None:
+        """Forget the words, but not the sentence markers: they belong to the model, and every sentence has them."""
         with self._lock:
+            markers = [word for word in self._markers if word in self._rows]
+            kept = None if self._table is None else self._table[[self._rows[word] for word in markers]]
             self._rows.clear()
-            self._table = None
+            if self._table is None or kept is None:
+                return
+            self._table = self._table[:_FIRST_ROWS].clone() if len(self._table) > _FIRST_ROWS else self._table
+            self._table[: len(markers)] = kept
+            self._rows.update({word: row for row, word in enumerate(markers)})
 
     def save(self, path: str | Path) -> None:
         """Write the words and their rows; beside a model, as `words.safetensors`, they are found when it is opened."""
@@ -202,7 +210,12 @@ class WordCache:
                 return
             places = self._make_room(len(keep), capacity, rows)
             assert self._table is not None
-            self._table[places] = rows[keep]
+            kept = rows if len(keep) == len(rows) else rows[keep]
+            in_order = range(places[0], places[0] + len(places))
+            if places == list(in_order):  # as they are given out until the table is full; a copy is then faster
+                self._table[in_order.start : in_order.stop] = kept
+            else:
+                self._table[places] = kept
             for index, place in zip(keep, places, strict=True):
                 self._rows[words[index]] = place
 
