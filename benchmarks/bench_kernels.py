@@ -1,6 +1,7 @@
 """How near to the machine's limit each part of the kernels comes.
 
     python benchmarks/bench_kernels.py [--seconds 1.0] [full small]
+    pytest benchmarks/bench_kernels.py [-k "small and lstm"] [--benchmark-compare]      # pytest-benchmark's statistics
 
 GFLOP/s of products counted as `needed_work` counts them, beside the best product that this machine does; for a single
 sentence, the bytes of weights read for a second. A table, then one JSON line. Speed of the whole program beside other
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+import pytest
 import torch
 from machine import packed_peak, share_of_others
 from torch import Tensor
@@ -83,39 +85,58 @@ def lstm_flops(model: BiLM, batch: int, steps: int, words: int) -> float:
     return 2 * pair * (4 * max(words, 3) + nodes * (5 * layers + 4 * (layers - 1)))
 
 
-def bench_lstm(model: BiLM, size: str, *, batch: int, words: int, peak: float, seconds: float) -> list[Line]:
-    lines = []
-    for precision in ("float32", "float16", "int8"):
-        model.precision = precision  # type: ignore[assignment]
-        inputs = lstm_inputs(model, batch, 25 if batch > 1 else 22, words)
-        with torch.no_grad():
-            taken = fastest(lambda inputs=inputs: model.contextualize(*inputs, need_state=False), seconds)  # type: ignore[misc]
-        gflops = lstm_flops(model, batch, inputs[1].shape[1], words) / taken / 1e9
-        what = f"{batch} sentences" if batch > 1 else "one sentence"
-        share = gflops / peak if batch > 1 and precision == "float32" else None
-        lines.append(Line(f"{size} LSTM, {what}, {precision}", 1e3 * taken, gflops, share))
-    model.precision = "float32"
-    return lines
+@dataclass(frozen=True)
+class Case:
+    """One part of the kernels at one size, ready to be run any number of times."""
+
+    part: str
+    run: Callable[[], object]
+    flops: float
+    """Of its matrix products; 0 where there are none."""
+    by_memory: bool = False
+    """Whether reading the weights is the limit, not the arithmetic."""
 
 
-def bench_encoder(model: BiLM, size: str, *, words: int, peak: float, seconds: float) -> list[Line]:
-    scheme, cnn = CharacterScheme.utf8(), model.token_encoder.char_cnn
+def lstm_case(size: str, batch: int, precision: str) -> Case:
+    model, words = make_model(size), 640 if batch > 1 else 22
+    model.precision = precision  # type: ignore[assignment]
+    vectors, positions, lengths = lstm_inputs(model, batch, 25 if batch > 1 else 22, words)
+
+    @torch.no_grad()
+    def run() -> object:
+        return model.contextualize(vectors, positions, lengths, need_state=False)
+
+    what = f"{batch} sentences" if batch > 1 else "one sentence"
+    flops = lstm_flops(model, batch, positions.shape[1], words)
+    return Case(f"{size} LSTM, {what}, {precision}", run, flops, by_memory=batch == 1 or precision != "float32")
+
+
+def encoder_case(size: str, part: str, words: int = 640) -> Case:
+    scheme, cnn = CharacterScheme.utf8(), make_model(size).token_encoder.char_cnn
     assert isinstance(cnn, CharCnn)
     spelt = torch.tensor([scheme.encode_word(f"w{number * 7919 % 99991}rd") for number in range(words)])
-    with torch.no_grad():
-        convolutions = fastest(lambda: cnn.find(spelt), seconds)
-        whole = fastest(lambda: cnn(spelt), seconds)
-    flops = words * len(cnn.highways) * 4 * cnn.config.num_filters**2
-    gflops = flops / (whole - convolutions) / 1e9
-    return [
-        Line(f"{size} convolutions, {words} words", 1e3 * convolutions, 0.0, None),
-        Line(f"{size} highways, {words} words", 1e3 * (whole - convolutions), gflops, gflops / peak),
-    ]
+    found = torch.randn(words, cnn.config.num_filters)
+
+    @torch.no_grad()
+    def convolve() -> object:
+        return cnn.find(spelt)
+
+    @torch.no_grad()
+    def carry() -> object:
+        result = found
+        for highway in cnn.highways:
+            result = highway(result)
+        return result
+
+    if part == "convolutions":
+        return Case(f"{size} convolutions, {words} words", convolve, 0.0)
+    return Case(f"{size} highways, {words} words", carry, words * len(cnn.highways) * 4.0 * cnn.config.num_filters**2)
 
 
-def bench_training(model: BiLM, size: str, *, batch: int, peak: float, seconds: float) -> list[Line]:
-    stack, lstm = model.forward_lstm, model.config.lstm
+def training_case(size: str, batch: int = 128) -> Case:
+    stack = make_model(size).forward_lstm
     assert isinstance(stack, LstmStack)
+    lstm = stack.config
     tokens = torch.randn(batch, 20, lstm.projection_dim, requires_grad=True)
     lengths = torch.full((batch,), 20)
 
@@ -125,10 +146,35 @@ def bench_training(model: BiLM, size: str, *, batch: int, peak: float, seconds: 
             for parameter in stack.parameters():
                 parameter.mul_(1.0)  # as an optimiser's step: the weights are packed anew
 
-    taken = fastest(update, seconds)
-    flops = 3 * 2 * batch * 20 * lstm.num_layers * 9 * lstm.cell_dim * lstm.projection_dim
-    gflops = flops / taken / 1e9
-    return [Line(f"{size} LSTM training, {batch} x 20, one direction", 1e3 * taken, gflops, gflops / peak)]
+    flops = 3.0 * 2 * batch * 20 * lstm.num_layers * 9 * lstm.cell_dim * lstm.projection_dim
+    return Case(f"{size} LSTM training, {batch} x 20, one direction", update, flops)
+
+
+CASES: dict[str, Callable[[str], Case]] = {
+    **{
+        f"lstm-{batch}-{precision}": lambda size, batch=batch, precision=precision: lstm_case(size, batch, precision)
+        for batch in (64, 1)
+        for precision in ("float32", "float16", "int8")
+    },
+    "convolutions": lambda size: encoder_case(size, "convolutions"),
+    "highways": lambda size: encoder_case(size, "highways"),
+    "training": training_case,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("size", SIZES)
+def test_kernel(benchmark: Callable[[Callable[[], object]], object], size: str, name: str) -> None:
+    case = CASES[name](size)
+    case.run()  # packs the weights
+    assert benchmark(case.run) is not None or name == "training"
+
+
+def measure(case: Case, *, peak: float, seconds: float) -> Line:
+    taken = fastest(case.run, seconds)
+    gflops = case.flops / taken / 1e9
+    share = None if case.by_memory or not case.flops else gflops / peak
+    return Line(case.part, 1e3 * taken, gflops, share)
 
 
 def main() -> None:
@@ -142,14 +188,9 @@ def main() -> None:
     print(f"kernel {info.name} ({info.reason}), {torch.get_num_threads()} threads, best product {peak:.0f} GFLOP/s")
     if others > 0.05:
         print(f"Not a quiet machine: other processes take {others:.0%} of it; the figures are too low.")
-    lines: list[Line] = []
-    for size in arguments.sizes:
-        model = make_model(size)
-        options = {"peak": peak, "seconds": arguments.seconds}
-        lines += bench_lstm(model, size, batch=64, words=640, **options)
-        lines += bench_lstm(model, size, batch=1, words=22, **options)
-        lines += bench_encoder(model, size, words=640, **options)
-        lines += bench_training(model, size, batch=128, **options)
+    lines = [
+        measure(make(size), peak=peak, seconds=arguments.seconds) for size in arguments.sizes for make in CASES.values()
+    ]
     for line in lines:
         share = "" if line.share is None else f"{line.share:6.0%}"
         print(f"{line.part:50} {line.milliseconds:9.2f} ms {line.gflops:8.1f} GFLOP/s {share}")

@@ -28,6 +28,7 @@ GOALS = (
     Goal("full_bulk_x", 4.5),
     Goal("full_warm_x", 5.5),
     Goal("full_share_of_limit", 0.85),
+    Goal("full_share_of_plain_limit", 0.85),
     Goal("full_latency_x", 4.5),
     Goal("full_fp16_latency_x", 7),
     Goal("full_int8_latency_x", 11),
