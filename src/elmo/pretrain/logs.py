@@ -96,6 +96,9 @@ def draw_curves(log: Path, picture: Path) -> None:
         points = [line[name]["both"] for line in heldout]
         right.plot([line["tokens"] / 1e6 for line in heldout], points, marker=".", label=name)
     right.set(xlabel="million tokens read", ylabel="held-out perplexity, full softmax", yscale="log")
+    # Plain numbers: powers of ten say little about a range of less than one.
+    right.yaxis.set_major_formatter("{x:,.0f}")
+    right.yaxis.set_minor_formatter("{x:,.0f}")
     if names:
         right.legend()
     figure.savefig(picture, dpi=120)
