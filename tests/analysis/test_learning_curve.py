@@ -35,9 +35,19 @@ def test_a_curve_of_two_parts(tmp_path: Path, make_bilm: MakeBilm, make_setup: M
 
     figure = draw_curves([curve, curve])
     assert png_bytes(figure).startswith(b"\x89PNG")
+    assert inside(draw_curves([curve])), "nothing is clipped, with one narrow panel either"
     axis = figure.axes[0]
     assert axis.get_xscale() == "log" and "training set" in axis.get_xlabel() and "f1" in axis.get_ylabel()
     assert [text.get_text() for text in axis.get_xticklabels()] == ["25%", "100%"]
+
+
+def inside(figure: Any) -> bool:
+    """Whether the legend and the names of the axes lie within the picture."""
+    png_bytes(figure)
+    page = figure.bbox
+    texts = [figure.legends[0], figure.axes[0].xaxis.label, figure.axes[0].yaxis.label, figure.axes[0].title]
+    boxes = [text.get_window_extent() for text in texts]
+    return all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1 for box in boxes)
 
 
 def result(scores: list[float]) -> dict[str, Any]:

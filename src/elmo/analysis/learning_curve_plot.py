@@ -16,17 +16,19 @@ def draw_curves(curves: Sequence[LearningCurve]) -> Any:
     for axis, curve in zip(axes, curves, strict=True):
         _draw(axis, curve)
     handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    seeds = len(curves[0].points[0].elmo.dev)
+    title = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else None
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=9, title=title, title_fontsize=9
+    )
     return figure
 
 
 def _draw(axis: Any, curve: LearningCurve) -> None:
     shares = [100 * point.share for point in curve.points]
-    seeds = len(curve.points[0].elmo.dev)
-    spread = f" (mean ± deviation of {seeds} seeds)" if seeds > 1 else ""
     arms = (
-        (f"with ELMo{spread}", [point.elmo for point in curve.points], DARK, "o", "-"),
-        (f"baseline{spread}", [point.baseline for point in curve.points], MIDDLE, "s", "--"),
+        ("with ELMo", [point.elmo for point in curve.points], DARK, "o", "-"),
+        ("baseline", [point.baseline for point in curve.points], MIDDLE, "s", "--"),
     )
     for name, scores, colour, marker, line in arms:
         axis.errorbar(

@@ -68,7 +68,7 @@ def elmo_helps(rows: Sequence[TableRow]) -> list[Claim]:
     as_much = [
         Check(
             _name(row.task),
-            row.reduction >= row.paper.reduction,
+            row.reaches_paper,
             f"{row.reduction:.1f}% of the error, in the paper {row.paper.reduction:g}%",
         )
         for row in rows
