@@ -16,12 +16,13 @@ PROMISES = {
     "with_onnx.py": ("onnxruntime", "without torch: 7 tokens"),
     "with_arrow.py": ("pyarrow", "10 rows; ['id', 'text', 'tokens', 'vector']"),
     "with_sentence_transformers.py": ("sentence_transformers", "saved and loaded: True"),
+    "with_mteb.py": ("mteb", "Spearman:"),
     "with_flair.py": ("flair", "7 tokens, True"),
     "with_datasets.py": ("datasets", "['text', 'elmo'] True"),
     "old_simple_elmo_code.py": (None, "vectors: (2, 3)"),
     "old_many_langs_code.py": (None, "layers, tokens: (3, 3)"),
 }
-HEAVY = {"with_sentence_transformers.py", "with_datasets.py", "with_flair.py"}
+HEAVY = {"with_sentence_transformers.py", "with_mteb.py", "with_datasets.py", "with_flair.py"}
 
 
 def test_every_example_is_run() -> None:

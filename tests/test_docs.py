@@ -1,0 +1,133 @@
+"""The documentation tells the truth: its programs run, its commands and options exist, and the site builds."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.main import get_command
+
+from elmo.commands import COMMANDS, main
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+# Their libraries are not among those of the fast tests.
+HEAVY = {"integrations/sentence-transformers.md", "integrations/mteb.md"}
+_BLOCK = re.compile(r"(<!-- not run: [^>]+-->\n)?```(\w*)\n(.*?)```", re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> Iterator[tuple[bool, str]]:
+    """Whether a block is meant to run, and its text."""
+    for skipped, name, text in _BLOCK.findall(page.read_text(encoding="utf-8")):
+        if name == language:
+            yield not skipped, text
+
+
+def python_pages() -> list[Any]:
+    named = {str(page.relative_to(DOCS)): page for page in PAGES if any(run for run, _ in blocks(page, "python"))}
+    return [
+        pytest.param(page, id=name, marks=[pytest.mark.slow] if name in HEAVY else []) for name, page in named.items()
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_python_is_python(page: Path) -> None:
+    for number, (_, program) in enumerate(blocks(page, "python")):
+        compile(program, f"{page.name}, block {number}", "exec")
+
+
+@pytest.mark.parametrize("page", python_pages())
+def test_programs_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page one after another, as one program, among the files that they name."""
+    monkeypatch.chdir(tmp_path)
+    prepare(tmp_path)
+    program = "\n".join(text for run, text in blocks(page, "python") if run)
+    exec(compile(program, str(page), "exec"), {"__name__": "__docs__"})
+
+
+def prepare(folder: Path) -> None:
+    """Files under the names that the pages use."""
+    golden = ROOT / "tests" / "golden" / "allennlp" / "relu2"
+    shutil.copy(golden / "options.json", folder / "options.json")
+    shutil.copy(golden / "weights.hdf5", folder / "weights.hdf5")
+    lines = (ROOT / "examples" / "sentences.txt").read_text(encoding="utf-8")
+    for name in ("sentences.txt", "book.txt", "tokens.txt", "text.txt", "domain.txt", "books/one.txt", "texts/a.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(lines, encoding="utf-8")
+    (folder / "reviews.csv").write_text("id,text\n1,Good.\n2,Bad.\n", encoding="utf-8")
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"text": lines.splitlines()}), folder / "texts.parquet")
+
+
+def commands(page: Path) -> Iterator[tuple[bool, list[str]]]:
+    """The `elmo` lines of a page, comments and continuation marks taken off."""
+    for run, text in blocks(page, ""):
+        for line in text.replace("\\\n", " ").splitlines():
+            if line.startswith("elmo "):
+                yield run, shlex.split(line, comments=True)[1:]
+
+
+def known_options(name: str, arguments: list[str]) -> set[str]:
+    module, attribute, _ = COMMANDS[name]
+    target: Any = getattr(import_module(f"elmo.commands.{module}"), attribute)
+    if not isinstance(target, typer.Typer):
+        single = typer.Typer()
+        single.command(name)(target)
+        target = single
+    command: Any = get_command(target)
+    if hasattr(command, "commands"):
+        assert arguments and arguments[0] in command.commands, f"elmo {name} has no subcommand {arguments[:1]}"
+        command = command.commands[arguments[0]]
+    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_and_their_options_exist(page: Path) -> None:
+    for _, (name, *arguments) in commands(page):
+        if name.startswith("-"):
+            continue
+        assert name in COMMANDS, f"there is no command elmo {name}"
+        given = {argument.split("=")[0] for argument in arguments if re.match(r"--?[a-z]", argument)}
+        assert given <= known_options(name, arguments) | {"--help"}, f"elmo {name} {' '.join(arguments)}"
+
+
+@pytest.mark.parametrize("page", ["start.md", "embed.md", "formats.md"])
+def test_commands_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    prepare(tmp_path)
+    ran = 0
+    for run, arguments in commands(DOCS / page):
+        if run:
+            monkeypatch.setattr(sys, "argv", ["elmo", *arguments])
+            with pytest.raises(SystemExit) as end:
+                main()
+            assert end.value.code in (0, None), (arguments, capsys.readouterr().err)
+            ran += 1
+    assert ran >= 4
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path / "site")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr[-3000:]
+    home = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert "fonts.googleapis" not in home and "fonts.gstatic" not in home
+    assert "Embedder" in (tmp_path / "site" / "api" / "index.html").read_text(encoding="utf-8")
