@@ -82,6 +82,11 @@ class BiLM(nn.Module):
         self.precision: Precision = "float32"
         """How the CPU kernels keep the LSTMs' weights without gradients; anything but float32 is an approximation."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model is. (`parameters()` would search all modules for the first one.)"""
+        return self.forward_lstm.typed_layers[0].input_weight.device
+
     def forward(self, batch: TokenBatch, state: BiLMState | None = None, *, keep_markers: bool = False) -> BiLMOutput:
         vectors = self.token_encoder(batch.words)
         return self.contextualize(vectors, batch.positions, batch.lengths, state=state, keep_markers=keep_markers)

@@ -199,7 +199,8 @@ class Embedder:
     def _run_at_once(self, rows: Sequence[Sequence[str]], state: BiLMState | None) -> _Rows:
         where = self.model.indexer.positions(rows)
         vectors = encode_words(self.model, where.words) if self.cache is None else self.cache.vectors(where.words)
-        positions, lengths = where.positions.to(self._device), where.lengths.to(self._device)
+        device = self._device
+        positions, lengths = where.positions.to(device), where.lengths.to(device)
         piece = max(self.batch_tokens // len(rows), 1)
         if positions.shape[1] > piece:
             result = contextualize_in_pieces(
@@ -236,4 +237,4 @@ class Embedder:
 
     @property
     def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return self.model.device

@@ -45,7 +45,7 @@ Encode = Callable[[PretrainedBiLM, Sequence[str]], Tensor]
 @torch.no_grad()
 def encode_words(bilm: PretrainedBiLM, words: Sequence[str]) -> Tensor:
     """Token vectors of distinct words, (words, projection). Bounded memory: so many convolutions at once."""
-    device = next(bilm.parameters()).device
+    device = bilm.device
     if len(words) <= _ENCODE_AT_ONCE:
         return bilm.token_encoder(bilm.indexer.word_table(words).to(device))
     # Words of like length together: the convolution runs to the longest word's end.
@@ -106,10 +106,9 @@ class WordCache:
         self._keep(new_words, new, version)
         if rows is None:
             return new
-        joined = new.new_empty(len(words), new.shape[1])
-        joined[where] = rows
-        joined[missing] = new
-        return joined
+        order = torch.empty(len(words), dtype=torch.long)
+        order[torch.tensor([*where, *missing])] = torch.arange(len(words))
+        return torch.cat([rows, new])[order.to(new.device)]
 
     def warm(self, words: Iterable[str]) -> None:
         """Compute the words of a vocabulary ahead, as many as there is room for."""
@@ -165,8 +164,7 @@ class WordCache:
             )
         if words:
             room = self._capacity(vectors.shape[1])
-            device = next(self.bilm.parameters()).device
-            self._keep(words[-room:], vectors[-room:].to(device), self._weights_version())
+            self._keep(words[-room:], vectors[-room:].to(self.bilm.device), self._weights_version())
 
     def _weights_version(self) -> object:
         """Changes when the token encoder's weights are replaced, moved, or changed in place."""

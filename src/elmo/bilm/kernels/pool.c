@@ -6,6 +6,7 @@
    No OpenMP: torch brings its own, and two of them in one process fight over the cores.  A second call that comes
    while the threads are busy runs on its caller's thread alone, so that callers never wait for each other. */
 
+#define _GNU_SOURCE /* sched_getcpu */
 #include "kernels.h"
 
 #include <pthread.h>
@@ -29,7 +30,7 @@
 #endif
 
 #ifndef LOOK_OUT_NS
-#define LOOK_OUT_NS 200000
+#define LOOK_OUT_NS 1000000
 #endif
 
 /* Denormal numbers cost over a hundred cycles each; a state that decays to nothing is full of them. */
@@ -68,6 +69,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows 
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
 static int64_t num_workers, wanted;
 static atomic_llong busy, round_number;
+static atomic_int caller_core = -1, worker_core = -1; /* where they were when last seen; any of the workers */
 static int fork_handled;
 static struct {
     elmo_task task;
@@ -90,11 +92,23 @@ static int64_t nanoseconds(void)
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-/* Until the value is another, or the moment is over.  Whoever else wants the core gets it. */
-static void look_out(atomic_llong *value, int64_t same)
+static int core(void)
+{
+#if defined(__linux__)
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+}
+
+/* Until the value is another, or the moment is over.  Whoever else wants the core gets it.  On the core of `other` a
+   thread lies down at once: only when it is woken does the system look for a free core. */
+static void look_out(atomic_llong *value, int64_t same, const atomic_int *other)
 {
     int64_t end = nanoseconds() + LOOK_OUT_NS;
     while (atomic_load(value) == same && nanoseconds() < end) {
+        int here = core();
+        if (here >= 0 && here == atomic_load(other)) return;
         for (int i = 0; i < 32 && atomic_load(value) == same; i++) PAUSE();
         sched_yield();
     }
@@ -104,7 +118,7 @@ static void *work(void *argument)
 {
     int64_t number = (int64_t)(intptr_t)argument, seen = 0;
     for (;;) {
-        look_out(&round_number, seen);
+        look_out(&round_number, seen, &caller_core);
         pthread_mutex_lock(&lock);
         while (atomic_load(&round_number) == seen || number >= wanted) {
             seen = atomic_load(&round_number);
@@ -112,6 +126,7 @@ static void *work(void *argument)
         }
         seen = atomic_load(&round_number);
         pthread_mutex_unlock(&lock);
+        atomic_store(&worker_core, core());
         run_tasks();
         pthread_mutex_lock(&lock);
         if (atomic_fetch_sub(&busy, 1) == 1) pthread_cond_signal(&finished);
@@ -160,11 +175,12 @@ void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num
     job.num_tasks = num_tasks;
     atomic_store(&job.next, 0);
     wanted = busy = have_workers(num_threads - 1);
+    atomic_store(&caller_core, core());
     round_number++;
     pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&lock);
     run_tasks();
-    look_out(&busy, 1); /* the last worker; with more of them, the first ones just take part of the moment */
+    look_out(&busy, 1, &worker_core); /* the last worker; with more of them, the first ones just take part of the moment */
     pthread_mutex_lock(&lock);
     while (atomic_load(&busy) > 0) pthread_cond_wait(&finished, &lock);
     wanted = 0;
