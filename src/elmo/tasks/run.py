@@ -100,7 +100,8 @@ class Prepared:
     vectors: WordVectors | None
 
     def table(self, settings: TaskSettings, seed: int) -> Tensor:
-        return embedding_table(self.words, self.vectors, settings.text.words.dim, seed=seed)
+        words = settings.text.words
+        return embedding_table(self.words, self.vectors, words.dim, seed=seed, normalise=words.normalise)
 
 
 def run(

@@ -12,6 +12,7 @@ from elmo.tasks.layers.word_vectors import (
     PADDING,
     UNKNOWN,
     WordIndex,
+    WordVectors,
     embedding_table,
     frequent_words,
     read_word_vectors,
@@ -67,6 +68,16 @@ def test_the_table_holds_the_files_vectors(tmp_path: Path) -> None:
     assert table[2].tolist() == [7, 8, 9]
     assert table[4].tolist() == [1, 2, 3]
     assert torch.equal(table, embedding_table(WordIndex(("cat", "new", "the")), vectors, 3, seed=0))
+
+
+def test_normalised_vectors_have_variance_one_and_keep_their_directions() -> None:
+    vectors = WordVectors(("a", "b", "c"), np.array([[0.1, 0.2], [0.3, -0.1], [0.0, 0.05]], dtype=np.float32))
+    index = WordIndex(vectors.words)
+    plain, normalised = (embedding_table(index, vectors, 2, seed=0, normalise=choice) for choice in (False, True))
+    assert normalised[2:].std() == pytest.approx(1, abs=1e-5)
+    ratio = normalised[2:5] / plain[2:5]
+    torch.testing.assert_close(ratio[:2], ratio[0, 0].expand(2, 2))
+    assert (normalised[0] == 0).all()
 
 
 def test_frequent_words_come_first() -> None:

@@ -64,3 +64,5 @@ def test_phrases_join_in_training_alone(tmp_path: Path, settings: SentimentSetti
     assert len(task.read(path, settings, "evaluate")) == 30
     some = replace(settings, data=SentimentDataSettings(phrases=0.5, min_phrase_tokens=2))
     assert 30 < len(task.read(path, some, "train")) < 60
+    once = replace(settings, data=SentimentDataSettings(distinct=True))
+    assert len(task.read(path, once, "train")) == 34, "every sentence, and its four phrases once"

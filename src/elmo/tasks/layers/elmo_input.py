@@ -36,6 +36,9 @@ class WordSettings:
     """A GloVe or word2vec text file; none means that vectors are learned from the task's data alone."""
     learn: bool = True
     """Whether vectors from a file go on learning; without a file they always do."""
+    normalise: bool = False
+    """Scale a file's vectors to variance 1, which is what a new model's first weights are made for and what ELMo's
+    vectors nearly have. Small ones, such as word2vec's, make attention start almost even and learn late."""
     min_count: int = 2
     """A word of the training text that no file has a vector for needs so many occurrences."""
     max_vectors: int = 50_000

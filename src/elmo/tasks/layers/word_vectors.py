@@ -97,16 +97,20 @@ def read_word_vectors(path: Path | str, wanted: Iterable[str], *, first: int = 0
     return WordVectors(tuple(words), np.stack(list(words.values())))
 
 
-def embedding_table(index: WordIndex, vectors: WordVectors | None, dim: int, *, seed: int) -> Tensor:
+def embedding_table(
+    index: WordIndex, vectors: WordVectors | None, dim: int, *, seed: int, normalise: bool = False
+) -> Tensor:
     """A row for each word: its vector from the file, or random numbers like them; padding is zero, unknown the mean.
 
-    Without a file the rows have `dim` numbers.
+    Without a file the rows have `dim` numbers. `normalise` scales a file's vectors to variance 1, all alike.
     """
     generator = torch.Generator().manual_seed(seed)
     if vectors is None:
         table = torch.randn(len(index), dim, generator=generator) * dim**-0.5
     else:
         known = torch.from_numpy(vectors.vectors)
+        if normalise and len(known) > 1:
+            known = known / known.std().clamp_min(1e-6)
         spread = known.std(dim=0, correction=0)
         table = torch.randn(len(index), vectors.dim, generator=generator) * spread + known.mean(dim=0)
         rows = [index.id_of(word) for word in vectors.words]

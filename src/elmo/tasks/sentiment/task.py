@@ -32,6 +32,8 @@ class SentimentDataSettings:
     """How many of the phrases inside the sentences are learned from too: 1 is all, 0 none."""
     min_phrase_tokens: int = 1
     """Shorter phrases are left out."""
+    distinct: bool = False
+    """Take a phrase once, however many sentences hold it."""
     tokenizer: str = "ptb-like"
     """For raw text that is to be rated."""
 
@@ -63,12 +65,15 @@ class Sentiment(Task[RatedText, Probabilities, SentimentSettings]):
         classes: Classes = 5 if data.classes == 5 else 2
         if purpose != "train" or data.phrases == 0:
             return read_texts(path, classes=classes)
-        chance = random.Random(0)
-        return [
-            text
-            for text in read_texts(path, classes=classes, phrases=True)
-            if text.is_sentence or (len(text.tokens) >= data.min_phrase_tokens and chance.random() < data.phrases)
-        ]
+        chance, seen = random.Random(0), set[tuple[str, ...]]()
+        texts = []
+        for text in read_texts(path, classes=classes, phrases=True):
+            is_repeated = data.distinct and text.tokens in seen
+            seen.add(text.tokens)
+            is_wanted = len(text.tokens) >= data.min_phrase_tokens and not is_repeated
+            if text.is_sentence or (is_wanted and chance.random() < data.phrases):
+                texts.append(text)
+        return texts
 
     def parse(self, text: str, settings: SentimentSettings, inventory: Inventory) -> list[RatedText]:
         split = (tuple(words(line, settings.data.tokenizer)) for line in text.split("\n"))
