@@ -47,7 +47,7 @@ def test_a_damaged_one_is_named(tmp_path: Path) -> None:
 
 
 def test_no_room_is_told_before_the_start(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="GB free, but the checkpoints of this run need about"):
+    with pytest.raises(CheckpointError, match="MB free, but the checkpoints of this run need about"):
         CheckpointFolder(tmp_path, keep=2).check_space(1 << 60)
 
 

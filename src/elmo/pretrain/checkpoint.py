@@ -81,8 +81,8 @@ class CheckpointFolder:
         free = shutil.disk_usage(self.folder).free
         if free < needed:
             raise CheckpointError(
-                f"{self.folder} has {free / 1e9:.2f} GB free, but the checkpoints of this run need about "
-                f"{needed / 1e9:.2f} GB. Free some space, choose another folder with -o, or lower "
+                f"{self.folder} has {free / 1e6:,.1f} MB free, but the checkpoints of this run need about "
+                f"{needed / 1e6:,.1f} MB. Free some space, choose another folder with -o, or lower "
                 "training.keep_checkpoints."
             )
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+from elmo.errors import CheckpointError
 from elmo.pretrain.loop import Report
 
 _ENDS = ("final", "finished", "stopped", "early stop")
+_ROOM = 1_000_000
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 
 
@@ -23,12 +26,18 @@ class JsonLog:
         partial = path.with_suffix(".partial")
         partial.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         partial.replace(path)
-        self._file = path.open("a", encoding="utf-8")
+        self._path = path
 
     def __call__(self, report: Report) -> None:
         line = {"kind": report.kind, "update": report.update, **report.values}
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise CheckpointError(
+                f"Cannot write {self._path}: {error.strerror}. The checkpoints written so far are whole: make room, "
+                "then go on with --resume."
+            ) from error
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -48,9 +57,13 @@ class TensorBoardLog:
     def __init__(self, folder: Path, *, from_update: int = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter  # the extra `tensorboard`
 
+        self._folder = folder
         self._writer = SummaryWriter(str(folder), purge_step=from_update + 1)
 
     def __call__(self, report: Report) -> None:
+        # Its own thread writes, and would fill the screen with tracebacks; the JSONL file says it in one line.
+        if shutil.disk_usage(self._folder).free < _ROOM:
+            return
         for name, value in _scalars(report.values, report.kind):
             self._writer.add_scalar(name, value, report.update)
         self._writer.flush()
