@@ -95,6 +95,9 @@ def samples(
     shares: Annotated[
         str, typer.Option(help="Shares of the training set, commas between; numbers above 0, at most 1.")
     ] = "0.001,0.01,0.1,1",
+    max_stretch: Annotated[
+        float, typer.Option(min=1, help="How many times the epochs a small share gets at most.")
+    ] = 8.0,
     elmo: _Elmo = None,
     vectors: _Vectors = None,
     seeds: _Seeds = 1,
@@ -119,7 +122,7 @@ def samples(
         plots.new_figure(width=1, height=1)  # a missing library is better found out now than in an hour
 
     def measure(**options: Any) -> LearningCurve:
-        return learn_curve(setup, parts, **options)
+        return learn_curve(setup, parts, max_stretch=max_stretch, **options)
 
     watch = Stopwatch()
     curve = _train(measure, elmo, cells, threads)

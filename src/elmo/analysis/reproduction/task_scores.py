@@ -88,7 +88,7 @@ def how_much_data(shop: Workshop) -> Section:
     plan = shop.plan
 
     def measure(setup: TaskSetup) -> LearningCurve:
-        return learn_curve(setup, plan.shares, max_stretch=plan.max_stretch, **shop.training())
+        return learn_curve(setup, _shares(shop, setup), max_stretch=plan.max_stretch, **shop.training())
 
     curves, missing = _each(shop, plan.curves, measure)
     rows = tuple(
@@ -105,14 +105,13 @@ def how_much_data(shop: Workshop) -> Section:
     figures, no_plot = _figure(
         "figure-1", "Figure 1: development scores by the share of the training set.", draw_curves, curves
     )
-    shares = ",".join(f"{share:g}" for share in plan.shares)
     return Section(
         "Figure 1: how much data is needed",
         f"{paper.SAMPLES} {paper.EPOCHS}",
         tables=(ReportTable(("task", "share", "examples", "baseline", "+ ELMo"), rows, _seeds(shop)),) if rows else (),
         figures=figures,
         claims=tuple(claims.less_data(curves)),
-        commands=tuple(shop.command("ablate samples", shop.setup(curve.task), "--shares", shares) for curve in curves),
+        commands=tuple(_samples_command(shop, curve) for curve in curves),
         seconds=_total(
             shop, (each for curve in curves for point in curve.points for each in (point.baseline, point.elmo))
         ),
@@ -205,6 +204,18 @@ def _figure(name: str, caption: str, draw: Callable[[Any], Any], content: Sequen
 def _train_commands(shop: Workshop, rows: Sequence[TableRow]) -> Iterable[str]:
     for row in rows:
         yield shop.command("task train", shop.setup(row.task), "-o", f"runs/{row.task}")
+
+
+def _shares(shop: Workshop, setup: TaskSetup) -> list[float]:
+    """Of the whole training set; the largest is what the tables have, whose cells then serve here, too."""
+    fraction = setup.settings().training.fraction
+    return [round(share * fraction, 6) for share in shop.plan.shares]
+
+
+def _samples_command(shop: Workshop, curve: LearningCurve) -> str:
+    shares = ",".join(f"{point.share:g}" for point in curve.points)
+    stretch = f"{shop.plan.max_stretch:g}"
+    return shop.command("ablate samples", shop.setup(curve.task), "--shares", shares, "--max-stretch", stretch)
 
 
 def _seconds(row: TableRow) -> float:
