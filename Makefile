@@ -46,7 +46,7 @@ lint: $(VENV)/.installed-dev ## ruff and mypy
 	$(BIN)/mypy
 
 docs: $(VENV)/.installed-dev ## the documentation, into site/
-	$(BIN)/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench: $(VENV)/.installed-dev ## speed beside AllenNLP, in one run
 	$(BIN)/python benchmarks/bench_embed.py
