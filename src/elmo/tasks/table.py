@@ -80,7 +80,7 @@ class TablePlan:
 
     def at(self, folder: str) -> TablePlan:
         """The same with a folder before the names of all data; `vectors` is the user's own path."""
-        files = {name: files.at(folder) for name, files in self.files().items()}
+        files: dict[str, Any] = {name: files.at(folder) for name, files in self.files().items()}
         return replace(self, vectors_text=tuple(f"{folder}/{text}" for text in self.vectors_text), **files)
 
 
