@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -27,6 +27,8 @@ def gradients(highway: Highway, x: Tensor, direction: Tensor) -> tuple[Tensor, t
 def test_highway_equals_the_readable_one(variant: str, rows: int, dim: int, threads: int) -> None:
     torch.manual_seed(rows)
     highway, x, direction = Highway(dim), torch.randn(rows, dim), torch.randn(rows, dim)
+    # Where relu bends, rounding decides which of its two slopes is taken; neither is wrong.
+    assume(copy.deepcopy(highway).double().transform(x.double()).abs().min() > 1e-5)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
