@@ -278,9 +278,12 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, ending: str, kills
     assert as_process(lines, "-o", out, "--resume", "--state", state, before=SMALL_PARTS).returncode == 0
     assert as_process(lines, "-o", whole, "--state", state).returncode == 0
     resumed, expected = _read(out), _read(whole)
-    assert len(resumed) == 8000 and resumed.keys() == expected.keys()
-    for key, vectors in expected.items():
-        np.testing.assert_allclose(resumed[key], vectors, rtol=0, atol=1e-6)
+    assert sum(not key.endswith(".tokens") for key in resumed) == 8000 and resumed.keys() == expected.keys()
+    for key, values in expected.items():
+        if key.endswith(".tokens"):
+            np.testing.assert_array_equal(resumed[key], values)
+        else:
+            np.testing.assert_allclose(resumed[key], values, rtol=0, atol=1e-6)
     assert {path.name for path in tmp_path.iterdir()} == {lines.name, out.name, whole.name}
 
 
