@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from elmo.tasks.layers.dropout import keep_mask
+from elmo.tasks.layers.fused_rnn import steps
 
 NUM_GATES = 5
 """i, f, o, r and g; the highway's W_s x stands behind them in the input's projection."""
@@ -102,8 +103,7 @@ class _HighwayLstm(torch.autograd.Function):
         hiddens, cells, cell_tanhs = (data.new_empty(total, hidden_dim) for _ in range(3))
         transposed = recurrent_weight.T.contiguous()
         hidden = cell = data.new_zeros(0, hidden_dim)
-        for start, size in _steps(batch_sizes, reverse):
-            rows = slice(start, start + size)
+        for rows, size in steps(batch_sizes, reverse):
             gate, new_cell, cell_tanh, new_hidden = gates[rows], cells[rows], cell_tanhs[rows], hiddens[rows]
             known = min(size, len(hidden))
             if known:
@@ -133,11 +133,10 @@ class _HighwayLstm(torch.autograd.Function):
         d_projected = torch.empty_like(projected)
         # What each token saw as "the hidden state before": zero where a text begins.
         before = torch.zeros_like(hiddens)
-        steps = list(_steps(context.batch_sizes, context.reverse))
+        order = steps(context.batch_sizes, context.reverse)
         d_hidden = d_cell = data.new_zeros(0, hidden_dim)
-        for index in range(len(steps) - 1, -1, -1):
-            start, size = steps[index]
-            rows = slice(start, start + size)
+        for index in range(len(order) - 1, -1, -1):
+            rows, size = order[index]
             i, f, o, r, g = gates[rows].split(hidden_dim, dim=1)
             d_i, d_f, d_o, d_r, d_g, d_highway = d_projected[rows].split(hidden_dim, dim=1)
             through, cell_tanh = highway[rows], cell_tanhs[rows]
@@ -156,15 +155,16 @@ class _HighwayLstm(torch.autograd.Function):
             torch.mul(d_c, g, out=d_i)
             torch.mul(d_c, i, out=d_g)
             d_f.zero_()
-            earlier, known = steps[index - 1] if index else (0, 0), 0
+            known = 0
             if index:
-                known = min(size, earlier[1])
-                torch.mul(d_c[:known], cells[earlier[0] : earlier[0] + known], out=d_f[:known])
-                before[start : start + known] = hiddens[earlier[0] : earlier[0] + known]
+                earlier, earlier_size = order[index - 1]
+                known = min(size, earlier_size)
+                torch.mul(d_c[:known], cells[earlier][:known], out=d_f[:known])
+                before[rows][:known] = hiddens[earlier][:known]
             four = gates[rows, : 4 * hidden_dim]
             d_projected[rows, : 4 * hidden_dim].mul_(four).mul_(1 - four)
             d_g.mul_(1 - g.square())
-            d_hidden = d_projected[start : start + known, : NUM_GATES * hidden_dim] @ recurrent_weight
+            d_hidden = d_projected[rows][:known, : NUM_GATES * hidden_dim] @ recurrent_weight
             d_cell = d_c[:known] * f[:known]
         d_gates = d_projected[:, : NUM_GATES * hidden_dim]
         return (
@@ -176,12 +176,3 @@ class _HighwayLstm(torch.autograd.Function):
             None,
             None,
         )
-
-
-def _steps(batch_sizes: Sequence[int], reverse: bool) -> list[tuple[int, int]]:
-    """Where each step's rows begin and how many they are, in the order of reading."""
-    steps, start = [], 0
-    for size in batch_sizes:
-        steps.append((start, size))
-        start += size
-    return steps[::-1] if reverse else steps
