@@ -215,6 +215,35 @@ def test_token_embedder() -> None:
     assert projected(ids).shape == (2, 6, 5) and projected.get_output_dim() == 5
 
 
+class Words:
+    """Of AllenNLP's vocabulary, what the embedder asks for."""
+
+    def get_token_to_index_vocabulary(self, namespace: str) -> dict[str, int]:
+        return {word: index for index, word in enumerate(["@@PADDING@@", namespace, "bank"])}
+
+
+def test_settings_of_old_configuration_files() -> None:
+    params = {
+        "type": "elmo_token_embedder", "options_file": FILES[0], "weight_file": FILES[1], "do_layer_norm": False,
+        "dropout": 0.0, "projection_dim": 5,
+    }  # fmt: skip
+    embedder = ElmoTokenEmbedder.from_params(None, params)
+    assert embedder.eval()(batch_to_ids(BATCHES[0])).shape == (2, 6, 5)
+    del params["projection_dim"]
+    cached = ElmoTokenEmbedder.from_params(Words(), {**params, "namespace_to_cache": "tokens"}).eval()
+    ids = batch_to_ids([["bank", "tokens"]])
+    by_word = cached(ids, torch.tensor([[2, 1]]))
+    torch.testing.assert_close(by_word, ElmoTokenEmbedder.from_params(None, params).eval()(ids))
+    with pytest.raises(ConfigError, match="needs the vocabulary"):
+        ElmoTokenEmbedder.from_params(None, {**params, "namespace_to_cache": "tokens"})
+    with pytest.raises(ConfigError, match="unknown drop_out; missing none"):
+        ElmoTokenEmbedder.from_params(None, {**params, "drop_out": 0.1})
+    with pytest.raises(ConfigError, match="missing weight_file, num_output_representations"):
+        Elmo.from_params({"options_file": FILES[0]})
+    with pytest.raises(ConfigError, match="settings of 'embedding'"):
+        ElmoTokenEmbedder.from_params(None, {**params, "type": "embedding"})
+
+
 def test_a_module_of_ones_own_and_other_formats() -> None:
     ids = batch_to_ids(BATCHES[0])
     shared = Elmo(None, None, 1, dropout=0.0, module=_ElmoBiLm(*FILES))

@@ -16,6 +16,7 @@ state dicts fit only in their `scalar_mix_k` part.
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import os
@@ -262,7 +263,7 @@ class Elmo(nn.Module):
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Elmo:
         """From the settings of an old configuration file."""
-        return cls(**dict(params))
+        return cls(**_known_settings(params, cls))
 
     def get_output_dim(self) -> int:
         return int(self._elmo_lstm.get_output_dim())  # type: ignore[operator]
@@ -308,6 +309,23 @@ class ElmoTokenEmbedder(nn.Module):
         width = self._elmo.get_output_dim()
         self._projection = nn.Linear(width, projection_dim) if projection_dim else None
         self.output_dim = projection_dim or width
+
+    @classmethod
+    def from_params(cls, vocab: Any, params: Mapping[str, Any]) -> ElmoTokenEmbedder:
+        """From an old configuration file's {"type": "elmo_token_embedder", "options_file": ..., "weight_file": ...}.
+
+        `vocab` is AllenNLP's, and None will do unless `namespace_to_cache` asks for its words.
+        """
+        settings = {name: value for name, value in params.items() if name != "type"}
+        namespace = settings.pop("namespace_to_cache", None)
+        kind = params.get("type", "elmo_token_embedder")
+        if kind != "elmo_token_embedder":
+            raise ConfigError(f"These are the settings of {kind!r}; expected those of 'elmo_token_embedder'.")
+        if namespace is not None:
+            if vocab is None:
+                raise ConfigError("'namespace_to_cache' needs the vocabulary; pass it, or leave the setting out.")
+            settings["vocab_to_cache"] = list(vocab.get_token_to_index_vocabulary(namespace))
+        return cls(**_known_settings(settings, cls))
 
     def get_output_dim(self) -> int:
         return self.output_dim
@@ -383,6 +401,19 @@ class ElmoEmbedder:
                 file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = json.dumps(names)
         os.replace(partial, output_file_path)
         input_file.close()
+
+
+def _known_settings(params: Mapping[str, Any], owner: type) -> dict[str, Any]:
+    """The settings, if the constructor knows them all and has all that it needs."""
+    parameters = inspect.signature(owner).parameters
+    unknown = [name for name in params if name not in parameters]
+    missing = [name for name, known in parameters.items() if known.default is known.empty and name not in params]
+    if unknown or missing:
+        raise ConfigError(
+            f"The settings of {owner.__name__} do not fit: unknown {', '.join(unknown) or 'none'}; missing "
+            f"{', '.join(missing) or 'none'}. It takes {', '.join(parameters)}."
+        )
+    return dict(params)
 
 
 def _open(options_file: str | Path | None, weight_file: str | Path | None) -> PretrainedBiLM:
