@@ -120,6 +120,19 @@ def test_every_nth_line_can_be_held_out(tmp_path: Path) -> None:
     assert texts(corpus, "heldout") == ["b", "d"]
 
 
+def test_lines_are_held_out_through_all_files_and_empty_lines_do_not_count(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "a\n\nb\n\n")
+    write(tmp_path / "b.txt", "\nc\n\nd")
+    corpus = open_or_build(tmp_path / "corpus", train=[Source("all", (str(tmp_path / "*.txt"),))], hold_out=3)
+    assert (texts(corpus, "train"), texts(corpus, "heldout")) == (["a", "b", "d"], ["c"])
+
+
+def test_too_few_lines_to_hold_one_out(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.txt", "a\nb\n")
+    with pytest.raises(InputError, match=r"Every 20th line is kept to measure on.*--heldout"):
+        open_or_build(tmp_path / "corpus", train=[source], hold_out=20)
+
+
 @pytest.mark.parametrize(
     ("content", "message"), [(b"", "no words in train a"), (b"\n\n", "no words"), (b"caf\xe9\n", "not UTF-8")]
 )

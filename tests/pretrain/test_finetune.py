@@ -9,7 +9,7 @@ import torch
 from elmo import config
 from elmo.checkpoints import export, native
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, InputError
 from elmo.pretrain import finetune
 from elmo.pretrain.finetune import FinetuneSettings
 from elmo.pretrain.loop import Report, evaluate, train
@@ -141,8 +141,9 @@ def test_a_softmax_whose_words_are_in_a_file_of_their_own(
     assert "6 words, 6 copied" in said[0]
     start = native.read(tmp_path / "new" / "run" / "start")
     assert start.softmax is not None and torch.equal(start.softmax.weight, model.softmax.weight)
+    said.clear()
     finetune.begin(str(tmp_path / "old"), tmp_path / "other", settings(), world=World(), say=said.append)
-    assert "data.vocabulary=FILE gives it one" in said[1]
+    assert "data.vocabulary=FILE gives it one" in said[0]
 
 
 def test_it_goes_on_where_it_stopped(
@@ -178,5 +179,10 @@ def test_what_is_refused(
     model.save_pretrained(tmp_path / "odd")
     with pytest.raises(CheckpointError, match="4 words, but its softmax has 5 rows"):
         finetune.begin(str(tmp_path / "odd"), tmp_path / "new", settings(), world=World(), say=lambda line: None)
+    with_softmax(make_bilm(), ("the", "a")).save_pretrained(tmp_path / "old")
+    lost = settings('data.heldout=[{name = "lost", files = ["nowhere.txt"]}]')
+    with pytest.raises(InputError, match=r"nowhere\.txt"):
+        finetune.begin(str(tmp_path / "old"), tmp_path / "new", lost, world=World(), say=lambda line: None)
+    assert not (tmp_path / "new").exists()
     with pytest.raises(CheckpointError, match="holds no fine-tuning run"):
         next(finetune.stages(tmp_path / "nowhere", world=World(), say=lambda line: None))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from elmo.checkpoints.pretrained import load
-from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
 from elmo.pretrain import start
 from elmo.pretrain.loop import train
 from elmo.pretrain.settings import PretrainSettings
@@ -40,6 +40,7 @@ def test_a_run_that_cannot_begin_leaves_nothing_in_the_way(
     train_file.write_text("", encoding="utf-8")
     with pytest.raises(InputError, match="no words"):
         project("run")
+    assert not (tmp_path / "run").exists()
     train_file.write_text(text, encoding="utf-8")
     project("run")
 
@@ -98,10 +99,31 @@ def test_a_vocabulary_that_does_not_fit_names_both_sizes(
         start.begin(
             settings(f"data.vocabulary={tmp_path / 'words.txt'}"), tmp_path / "second", initial=tmp_path / "first"
         )
+    assert not (tmp_path / "second").exists()
     # As TensorFlow's checkpoints are: a softmax, and its words elsewhere.
     (tmp_path / "first" / "vocabulary.txt").unlink()
     with pytest.raises(ConfigError, match=rf"has 4 words, but the model's softmax has {number}"):
         start.begin(settings("data.vocabulary_size=4"), tmp_path / "second", initial=tmp_path / "first")
+    assert not (tmp_path / "second").exists()
+
+
+def test_what_was_there_before_a_failed_beginning_stays(
+    settings: Callable[..., PretrainSettings], tmp_path: Path
+) -> None:
+    folder = tmp_path / "deep" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine", encoding="utf-8")
+    (tmp_path / "words.txt").write_text("no specials\n", encoding="utf-8")
+    with pytest.raises(ElmoError, match=r"words\.txt"):
+        start.begin(settings(f"data.vocabulary={tmp_path / 'words.txt'}"), folder)
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
+def test_a_cache_that_cannot_be_written(settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"Cannot write into .*file"):
+        start.begin(settings(), tmp_path / "run", cache=tmp_path / "file" / "cache")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

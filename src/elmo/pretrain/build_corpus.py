@@ -51,10 +51,14 @@ class _Text:
 
     def sentences(self, tokenizer: str) -> Iterator[list[str]]:
         """The tokens of every line, of empty ones too."""
+        number = 0
         for path in self.files:
-            for number, line in read_lines(TextFile(path), ReadProgress()):
+            for _, line in read_lines(TextFile(path), ReadProgress()):
+                tokens = words(line, tokenizer)
+                # Through all files, and without empty lines: where every second line is empty, so is every 20th.
+                number += bool(tokens)
                 if not self.hold_out or (number % self.hold_out == 0) == (self.role == "heldout"):
-                    yield words(line, tokenizer)
+                    yield tokens
 
 
 @dataclass
@@ -140,6 +144,11 @@ def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:
         else:
             tally.empty_lines += 1
     where = f"{text.role} {text.source.name}"
+    if not tally.counts and text.hold_out and text.role == "heldout":
+        raise InputError(
+            f"Every {text.hold_out}th line is kept to measure on, but {_names(text.files)} has fewer lines with words. "
+            "Give text of its own with --heldout, or a lower --set data.hold_out=N (0 measures nothing)."
+        )
     if not tally.counts:
         raise InputError(f"There are no words in {where}: {_names(text.files)}. Check that the files were written.")
     empty_files = sum(path.stat().st_size == 0 for path in text.files)
@@ -239,9 +248,12 @@ def _difference(known: dict[str, Any], recipe: dict[str, Any], texts: list[_Text
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    status = path.stat()
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        status = path.stat()
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}. Check the file.") from error
     return {"size": status.st_size, "modified": status.st_mtime_ns, "sha256": digest}
 
 

@@ -32,13 +32,14 @@ from elmo.pretrain.settings import (
     SoftmaxSettings,
     TrainingSettings,
 )
-from elmo.pretrain.start import Project, Say, has_run, resume
+from elmo.pretrain.start import Project, Say, all_or_nothing, has_run, open_corpus, resume
 from elmo.pretrain.start import begin as begin_run
 from elmo.pretrain.world import World
 from elmo.text.inputs import read_sentences
 from elmo.text.vocabulary import Vocabulary
 
 _PLAN, _START, _HEAD = Path("run/finetune.toml"), Path("run/start"), Path("run/head")
+_CORPUS = Path("run/corpus")
 
 
 @dataclass(frozen=True)
@@ -114,24 +115,37 @@ def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, 
             raise CheckpointError(
                 f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
             )
-        model = load(name)
-        if model.softmax is not None and model.vocabulary is None and settings.data.vocabulary:
-            # TensorFlow's checkpoints keep the softmax, and its words in a file of their own.
-            model.vocabulary = Vocabulary.load(settings.data.vocabulary)
-        if model.softmax is not None and model.vocabulary is not None:
-            check_sizes(len(model.vocabulary), len(model.softmax.weight), source=name)
-        head = make_head(model, settings)
-        origin = f"{head.num_copied:,} copied from {name}"
-        if model.softmax is None:
-            origin = f"all new, as {name} has no softmax"
-        elif model.vocabulary is None:
-            origin = f"all new, as {name} has no vocabulary (--set data.vocabulary=FILE gives it one)"
-        say(f"softmax: {len(head.vocabulary):,} words, {origin}, {head.num_new:,} to learn")
-        start_from = replace(model.to_checkpoint(), softmax=head.softmax, vocabulary=head.vocabulary, warm_state=None)
-        native.write(start_from, folder / _START)
-        plan = replace(settings, head_epochs=settings.head_epochs if head.num_new else 0.0)
-        (folder / _PLAN).write_text(config.to_toml(plan), encoding="utf-8")
+        settings.whole_run()  # settings that contradict each other are told now
+        with all_or_nothing(folder):
+            _lay_down(name, folder, settings, say)
     world.wait()
+
+
+def _lay_down(name: str, folder: Path, settings: FinetuneSettings, say: Say) -> None:
+    model = load(name)
+    if model.softmax is not None and model.vocabulary is None and settings.data.vocabulary:
+        # TensorFlow's checkpoints keep the softmax, and its words in a file of their own.
+        model.vocabulary = Vocabulary.load(settings.data.vocabulary)
+    if model.softmax is not None and model.vocabulary is not None:
+        check_sizes(len(model.vocabulary), len(model.softmax.weight), source=name)
+    head = make_head(model, settings)
+    origin = f"{head.num_copied:,} copied from {name}"
+    if model.softmax is None:
+        origin = f"all new, as {name} has no softmax"
+    elif model.vocabulary is None:
+        origin = f"all new, as {name} has no vocabulary (--set data.vocabulary=FILE gives it one)"
+    say(f"softmax: {len(head.vocabulary):,} words, {origin}, {head.num_new:,} to learn")
+    start_from = replace(model.to_checkpoint(), softmax=head.softmax, vocabulary=head.vocabulary, warm_state=None)
+    native.write(start_from, folder / _START)
+    # The model to start from has its words now; the stages need not look for them elsewhere.
+    plan = replace(
+        settings,
+        head_epochs=settings.head_epochs if head.num_new else 0.0,
+        data=replace(settings.data, vocabulary=""),
+    )
+    # Text that cannot be read is found here, where there is nothing to lose yet.
+    open_corpus(plan.data, folder / _CORPUS, head.vocabulary, say)
+    (folder / _PLAN).write_text(config.to_toml(plan), encoding="utf-8")
 
 
 def stages(folder: Path, *, world: World, say: Say) -> Iterator[tuple[str, Project]]:
@@ -139,7 +153,7 @@ def stages(folder: Path, *, world: World, say: Say) -> Iterator[tuple[str, Proje
     if not (folder / _PLAN).exists():
         raise CheckpointError(f"{folder} holds no fine-tuning run. Give the folder that elmo finetune -o made.")
     plan = config.read(FinetuneSettings, folder / _PLAN)
-    corpus, start_from = folder / "run" / "corpus", folder / _START
+    corpus, start_from = folder / _CORPUS, folder / _START
     if not has_run(folder) and plan.head_epochs:
         head_folder, start_from = folder / _HEAD, folder / _HEAD
         if has_run(head_folder):

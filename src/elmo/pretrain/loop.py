@@ -149,11 +149,13 @@ class _Meter:
 
 def _explain_failure(run: Run, update: Update, checkpoints: CheckpointFolder) -> str:
     latest = checkpoints.latest()
-    safe = f"The last good checkpoint is {latest}" if latest else "No checkpoint had been written yet"
+    safe = "There is no checkpoint yet: begin again"
+    if latest is not None:
+        safe = f"The last good checkpoint is {latest}: go on from there"
     return (
         f"Update {run.progress.update} gave losses of {update.forward_loss} and {update.backward_loss} and a gradient "
         f"norm of {update.gradient_norm}: training has diverged, and was stopped before the weights changed. "
-        f"{safe}; go on from there with --resume and a lower optimiser.learning_rate or optimiser.clip_norm (--set)."
+        f"{safe} with --resume and a lower optimiser.learning_rate or optimiser.clip_norm (--set)."
     )
 
 

@@ -8,12 +8,15 @@ DIR/run/checkpoints/ the whole state, for --resume
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from elmo import config
 from elmo.bilm.initialise import initialise
@@ -28,7 +31,7 @@ from elmo.pretrain.build_corpus import open_or_build
 from elmo.pretrain.checkpoint import CheckpointFolder
 from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.run import Run
-from elmo.pretrain.settings import PretrainSettings
+from elmo.pretrain.settings import DataSettings, PretrainSettings
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.world import World
 from elmo.text.vocabulary import Vocabulary
@@ -60,7 +63,14 @@ class Project:
             softmax=run.softmax.to_weights(),
             card=self.card(),
         )
-        native.write(model, folder or self.folder)
+        folder = folder or self.folder
+        try:
+            native.write(model, folder)
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(
+                f"Cannot write the model into {folder}: {error}. The checkpoints written so far are whole: make room, "
+                "then go on with --resume."
+            ) from error
 
     def card(self) -> dict[str, Any]:
         """What is known about the model."""
@@ -85,6 +95,28 @@ def has_run(folder: Path) -> bool:
     return (folder / "run" / SETTINGS_FILE).exists()
 
 
+@contextmanager
+def all_or_nothing(folder: Path) -> Iterator[None]:
+    """If a run in `folder` cannot begin, take away what was made for it, so that the next attempt finds no remains."""
+    run, made = folder / "run", []
+    try:
+        made = [path for path in (run, folder, *folder.parents) if not path.exists()]
+        yield
+    except (ElmoError, OSError) as error:
+        with suppress(OSError):
+            (run / SETTINGS_FILE).unlink()
+        if run in made:
+            shutil.rmtree(run, ignore_errors=True)
+        with suppress(OSError):  # a folder that others have put something into stays
+            for path in made[1:]:
+                path.rmdir()
+        if isinstance(error, ElmoError):
+            raise
+        raise CheckpointError(
+            f"Cannot write into {error.filename or folder}: {error.strerror}. Choose another folder (-o, --cache)."
+        ) from error
+
+
 def begin(
     settings: PretrainSettings,
     folder: Path,
@@ -96,20 +128,16 @@ def begin(
 ) -> Project:
     """A new run, from random weights or from those of the model `initial`."""
     world = world or World()
-    path = folder / "run" / SETTINGS_FILE
-    if world.leads:
-        if has_run(folder):
-            raise CheckpointError(
-                f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
-            )
-        # First of all, so that a run that dies while it reads the text can be resumed too.
-        _write_settings(path, settings, {"cache": cache, "from": initial})
-    try:
-        project = _assemble(settings, folder, cache, None if initial is None else load(initial), world, say)
-    except ElmoError:
+    if world.leads and has_run(folder):
+        raise CheckpointError(
+            f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
+        )
+    with all_or_nothing(folder) if world.leads else nullcontext():
+        model = None if initial is None else load(initial)
         if world.leads:
-            path.unlink(missing_ok=True)
-        raise
+            # Before the text is read, so that a run that dies while it reads can be resumed too.
+            _write_settings(folder / "run" / SETTINGS_FILE, settings, {"cache": cache, "from": initial})
+        project = _assemble(settings, folder, cache, model, world, say)
     if initial is not None and world.leads:
         project.export()
     return project
@@ -157,13 +185,8 @@ def _write_settings(path: Path, settings: PretrainSettings, origins: dict[str, s
             lines.append(
                 f"# {name}: {Path(origin).absolute() if Path(origin).exists() or name == 'cache' else origin}\n"
             )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(lines) + config.to_toml(settings), encoding="utf-8")
-    except OSError as error:
-        raise CheckpointError(
-            f"Cannot write into {path.parent}: {error.strerror}. Choose another folder with -o."
-        ) from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(lines) + config.to_toml(settings), encoding="utf-8")
 
 
 def _read_origins(path: Path) -> dict[str, str]:
@@ -191,18 +214,9 @@ def _assemble(
     if world.leads:
         checkpoints.check_space(0)
     given = _given_vocabulary(settings, initial)
-    corpus_folder = cache or folder / "run" / "corpus"
     if not world.leads:
         world.wait()
-    corpus = open_or_build(
-        corpus_folder,
-        train=data.train,
-        heldout=data.heldout,
-        hold_out=data.hold_out,
-        tokenizer=data.tokenizer,
-        vocabulary=given,
-        say=say,
-    )
+    corpus = open_corpus(data, cache or folder / "run" / "corpus", given, say)
     num_words = corpus.vocabulary_size(data.vocabulary_size, data.min_count)
     bilm, softmax = _model(settings, corpus, num_words, initial)
     bilm.requires_grad_(not settings.training.only_softmax)
@@ -224,6 +238,19 @@ def _assemble(
         checkpoints.check_space(2 * size * (settings.training.keep_checkpoints + 2))
     vocabulary = given or Vocabulary(tuple(corpus.words(num_words)))
     return Project(folder, run, vocabulary, checkpoints)
+
+
+def open_corpus(data: DataSettings, folder: Path, vocabulary: Vocabulary | None, say: Say) -> Corpus:
+    """The text that the settings name, as ids in `folder`."""
+    return open_or_build(
+        folder,
+        train=data.train,
+        heldout=data.heldout,
+        hold_out=data.hold_out,
+        tokenizer=data.tokenizer,
+        vocabulary=vocabulary,
+        say=say,
+    )
 
 
 def _given_vocabulary(settings: PretrainSettings, initial: PretrainedBiLM | None) -> Vocabulary | None:
