@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from elmo.bilm.config import BiLMConfig, CharCnnConfig
 from elmo.bilm.kernels import characters as kernels
+from elmo.bilm.kernels import encoder as fast
 from elmo.bilm.kernels import linear
 from elmo.text.batches import WordTable
 from elmo.text.characters import CharacterScheme
@@ -41,6 +42,8 @@ class TokenEncoder(nn.Module):
             self.projection = nn.Linear(width, config.lstm.projection_dim)
 
     def forward(self, words: WordTable) -> Float[Tensor, "words dim"]:
+        if words.characters is not None and fast.fits(self, words.characters):
+            return fast.encode(self, words.characters)
         parts = []
         if self.word_embedding is not None:
             assert words.word_ids is not None, "this model needs word ids"

@@ -95,20 +95,13 @@ class WordCache:
         if _is_training(self.bilm):
             return self._encode(self.bilm, words)
         version = self._weights_version()
-        known, where, rows = self._find(words, version)
-        missing = [index for index in range(len(words)) if index not in known] if len(known) < len(words) else []
-        self.hits += len(known)
+        missing = self._missing(words, version)
+        self.hits += len(words) - len(missing)
         self.misses += len(missing)
-        if not missing and rows is not None:
-            return rows
-        new_words = [words[index] for index in missing]
-        new = self._encode(self.bilm, new_words)
-        self._keep(new_words, new, version)
-        if rows is None:
-            return new
-        order = torch.empty(len(words), dtype=torch.long)
-        order[torch.tensor([*where, *missing])] = torch.arange(len(words))
-        return torch.cat([rows, new])[order.to(new.device)]
+        new = self._encode(self.bilm, missing) if missing or not words else None
+        if new is not None:
+            self._keep(missing, new, version)
+        return self._gather(words, missing, new)
 
     def warm(self, words: Iterable[str]) -> None:
         """Compute the words of a vocabulary ahead, as many as there is room for."""
@@ -176,24 +169,39 @@ class WordCache:
             if parameter is not None
         )
 
-    def _find(self, words: Sequence[str], version: object) -> tuple[set[int], list[int], Tensor | None]:
-        """Which of the words are there, as a set and as a list, and their rows."""
+    def _missing(self, words: Sequence[str], version: object) -> list[str]:
+        """The words that are not there; the others count as used now."""
         with self._lock:
             if version != self._version:
                 self._rows.clear()
                 self._table = None
                 self._version = version
-            where: list[int] = []
-            picked: list[int] = []
-            for index, word in enumerate(words):
-                row = self._rows.get(word)
-                if row is not None:
-                    self._rows.move_to_end(word)
-                    where.append(index)
-                    picked.append(row)
-            if not where or self._table is None:
-                return set(), [], None
-            return set(where), where, self._table[picked]
+            rows, missing = self._rows, []
+            for word in words:
+                if word in rows:
+                    rows.move_to_end(word)
+                else:
+                    missing.append(word)
+            return missing
+
+    def _gather(self, words: Sequence[str], new_words: Sequence[str], new: Tensor | None) -> Tensor:
+        """The words' rows: from the table, or from `new` where the table had no room."""
+        with self._lock:
+            rows = [self._rows.get(word, -1) for word in words]
+            if self._table is not None and -1 not in rows:
+                return self._table[rows]
+            table = None if self._table is None else self._table[[row for row in rows if row >= 0]]
+        places = {word: place for place, word in enumerate(new_words)}
+        lost = [word for word, row in zip(words, rows, strict=True) if row < 0 and word not in places]
+        parts = [] if new is None else [new]
+        if lost:  # to other threads' words, or to this call's own, where they are more than there is room for
+            places |= {word: len(places) + place for place, word in enumerate(lost)}
+            parts.append(self._encode(self.bilm, lost))
+        if table is not None:
+            known = [word for word, row in zip(words, rows, strict=True) if row >= 0]
+            places |= {word: len(places) + place for place, word in enumerate(known)}
+            parts.append(table)
+        return torch.cat(parts)[[places[word] for word in words]]
 
     def _keep(self, words: Sequence[str], rows: Tensor, version: object) -> None:
         with self._lock:

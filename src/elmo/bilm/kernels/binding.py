@@ -191,6 +191,31 @@ class CharCnn(ctypes.Structure):
     )
 
 
+class Gates(ctypes.Structure):
+    """`elmo_gates` of kernels.h."""
+
+    _fields_ = (
+        ("carry", Matrix),
+        ("transform", Matrix),
+        ("carry_bias", _pointer),
+        ("transform_bias", _pointer),
+    )
+
+
+class Encoder(ctypes.Structure):
+    """`elmo_encoder` of kernels.h."""
+
+    _fields_ = (
+        ("cnn", CharCnn),
+        ("num_ids", _int),
+        ("highways", ctypes.POINTER(Gates)),
+        ("num_highways", _int),
+        ("projection", Matrix),
+        ("projection_bias", _pointer),
+        ("out_dim", _int),
+    )
+
+
 class Softmax(ctypes.Structure):
     """`elmo_softmax` of kernels.h."""
 
@@ -228,7 +253,7 @@ def _library_path() -> Path | None:
 def _layout() -> int:
     """As `elmo_layout` of dispatch.c."""
     mixed = 0
-    for struct in (Layer, Direction, Product, Highway, Packing, Training, CharCnn, Bank, Softmax):
+    for struct in (Layer, Direction, Product, Highway, Packing, Training, CharCnn, Bank, Softmax, Encoder):
         mixed = mixed * 1009 + ctypes.sizeof(struct)
     return ctypes.c_int64(mixed).value
 
@@ -273,6 +298,7 @@ def _load() -> ctypes.CDLL | str:
     library.elmo_spell.argtypes = (_pointer, _int, _int, _int, _int, _int, _pointer, _pointer, _pointer)
     library.elmo_spell.restype = _int
     library.elmo_convolve.argtypes = (ctypes.POINTER(CharCnn), _int, _int)
+    library.elmo_encode.argtypes = (ctypes.POINTER(Encoder), _pointer, _int, _int, _pointer, _int)
     library.elmo_softmax_loss.argtypes = (ctypes.POINTER(Softmax), _int, _int)
     library.elmo_sample.argtypes = (ctypes.POINTER(_pointer), ctypes.POINTER(_int), _int)
     library.elmo_sample.restype = _int
@@ -338,12 +364,10 @@ def num_threads() -> int:
     return torch.get_num_threads()
 
 
-def sample(tensors: Sequence[torch.Tensor]) -> int:
-    """A number that depends on a few values of each contiguous float32 tensor."""
-    seen = [tensor for tensor in tensors if tensor.dtype == torch.float32 and tensor.is_contiguous()]
-    addresses = (_pointer * len(seen))(*[tensor.data_ptr() for tensor in seen])
-    counts = (_int * len(seen))(*[tensor.numel() for tensor in seen])
-    return int(library().elmo_sample(addresses, counts, len(seen)))
+def sample(addresses: Sequence[int], counts: Sequence[int]) -> int:
+    """A number that depends on a few values of each array of so many floats."""
+    number = len(addresses)
+    return int(library().elmo_sample((_pointer * number)(*addresses), (_int * number)(*counts), number))
 
 
 class Block:

@@ -30,7 +30,7 @@ static void make_products(const elmo_char_cnn *n, filter_block b, float *product
         for (int64_t c = 0; c < n->num_characters; c += MR) {
             int64_t count = min64(MR, n->num_characters - c);
             for (int64_t i = 0; i < count; i++) rows[i] = n->embedding + (c + i) * n->dim;
-            chain_of_floats(count, rows, INT64_MAX, 0, 0, n->dim, (const char *)weight, (const char *)weight, 0,
+            chain_of_floats(count, rows, INT64_MAX, 0, 0, n->dim, (const char *)weight, NOTHING_AHEAD(weight),
                             products + (place * n->num_characters + c) * NR, 1);
         }
 }

@@ -340,7 +340,7 @@ int64_t elmo_layout(void)
 {
     const int64_t sizes[] = {sizeof(elmo_layer),    sizeof(elmo_direction), sizeof(elmo_product),  sizeof(elmo_highway),
                              sizeof(elmo_packing),  sizeof(elmo_training),  sizeof(elmo_char_cnn), sizeof(elmo_bank),
-                             sizeof(elmo_softmax)};
+                             sizeof(elmo_softmax),  sizeof(elmo_encoder)};
     int64_t mixed = 0;
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) mixed = mixed * 1009 + sizes[i];
     return mixed;

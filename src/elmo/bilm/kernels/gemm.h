@@ -10,27 +10,28 @@ INLINE const char *panel_at(const elmo_matrix *b, int64_t inner, int64_t p, int6
     return (const char *)b->panels + (p * inner + k) * NR * (b->format == ELMO_HALVES ? 2 : 4);
 }
 
-/* The tile number `tile` of `tiles` of panel p, rows from `start` on, over terms `from` .. `to`.  While many tiles share
-   a panel, each also fetches its part of `next`, where the panel that comes after begins; few tiles just stream
-   through, which the processor's own prefetching does best undisturbed. */
+/* The tile number `tile` of `tiles` of panel p, rows from `start` on, over terms `from` .. `to`.  Each of several tiles
+   also fetches its share of `next`, where the panel that comes after begins, spread evenly over its time: memory then
+   delivers while the rest is summed from the cache.  A single tile just streams through, which the processor's own
+   prefetching does best undisturbed. */
 static void tile_sum(int64_t rows, left_rows a, int64_t start, int64_t inner, int64_t from, int64_t to,
                      const elmo_matrix *b, int64_t p, int64_t tile, int64_t tiles, const char *next, float *sums,
                      int first)
 {
     int words = b->format == ELMO_BYTES || b->format == ELMO_PAIRS;
-    int64_t terms = words ? terms_of_word(b->format) : 1, parts = NR * (b->format == ELMO_HALVES ? 2 : 4) / LINE;
-    int fetches = tiles >= parts && tile < parts;
+    int64_t terms = words ? terms_of_word(b->format) : 1, bytes = NR * (b->format == ELMO_HALVES ? 2 : 4);
+    int64_t share = (to - from) / terms * bytes / tiles;
     const char *panel = panel_at(b, inner, p, from);
-    const char *ahead = fetches ? next + tile * ((to - from) / terms) * LINE : panel;
-    int64_t step = fetches ? LINE : 0;
+    fetching ahead = NOTHING_AHEAD(panel);
+    if (tiles > 1) ahead = (fetching){next + tile * share, share / 2, ceil_div(bytes, 2 * tiles)};
     if (words) {
-        sum_of_words(rows, a, start, b, p, panel, from / terms, ceil_div(to, terms), ahead, step, sums, first);
+        sum_of_words(rows, a, start, b, p, panel, from / terms, ceil_div(to, terms), ahead, sums, first);
         return;
     }
-    for (int64_t k = from; k < to; k += CHAIN, first = 0)
+    for (int64_t k = from; k < to; k += CHAIN, first = 0, ahead.from += CHAIN * ahead.step)
         (b->format == ELMO_HALVES ? chain_of_halves : chain_of_floats)(
-            rows, a.rows + start, a.block, a.jump, k, min64(CHAIN, to - k), panel_at(b, inner, p, k),
-            ahead + (k - from) * step, step, sums, first);
+            rows, a.rows + start, a.block, a.jump, k, min64(CHAIN, to - k), panel_at(b, inner, p, k), ahead,
+            sums, first);
 }
 
 INLINE vf activate_vf(vf x, int64_t activation)

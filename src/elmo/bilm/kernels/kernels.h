@@ -144,6 +144,22 @@ typedef struct {
     float *d_embedding;           /* [num_blocks, num_characters, dim]: each block's part */
 } elmo_char_cnn;
 
+/* The token encoder over distinct words, for inference: convolutions, highway layers, linear layer. */
+typedef struct {
+    elmo_matrix carry, transform; /* [num_filters, num_filters] */
+    const float *carry_bias, *transform_bias;
+} elmo_gates;
+
+typedef struct {
+    elmo_char_cnn cnn;        /* without words; `embedding` has a row for every id, `padding` is an id */
+    int64_t num_ids;
+    const elmo_gates *highways;
+    int64_t num_highways;
+    elmo_matrix projection;   /* [num_filters, out_dim] */
+    const float *projection_bias;
+    int64_t out_dim;
+} elmo_encoder;
+
 /* -ln of a token's share of exp(logits) summed over `num_words` words and its target, with all gradients.  A logit is
    the product of state and word plus the word's bias; the target's is given.  d_words and d_bias have a part per
    thread, which the caller adds up. */
@@ -195,7 +211,14 @@ extern int elmo_has_vnni, elmo_has_bf16; /* sums of products of bytes, and of bf
 typedef void (*elmo_task)(void *context, int64_t index);
 void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num_threads);
 
-/* scratch.c: big blocks of memory kept from call to call, aligned to a cache line; NULL if there is none. */
+/* dispatch.c: parts of the encoder, spread over threads. */
+int64_t elmo_spell(const int64_t *ids, int64_t num_words, int64_t num_columns, int64_t max_characters, int64_t num_ids,
+                   int64_t padding, int32_t *spelling, int32_t *lengths, int64_t *kept);
+int elmo_convolve(const elmo_char_cnn *cnn, int64_t backward, int64_t num_threads);
+void elmo_multiply(const elmo_product *products, int64_t count, int64_t num_threads);
+void elmo_highway_layer(const elmo_highway *highway, int64_t backward, int64_t num_threads);
+
+/* pool.c: big blocks of memory kept from call to call, aligned to a cache line; NULL if there is none. */
 void *elmo_scratch_take(int64_t bytes);
 void elmo_scratch_give(void *block);
 

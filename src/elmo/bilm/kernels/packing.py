@@ -11,7 +11,7 @@ import ctypes
 import math
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeVar, cast
@@ -215,14 +215,14 @@ class _Kept:
 
 
 _kept: weakref.WeakKeyDictionary[nn.Module, dict[Precision, _Kept]] = weakref.WeakKeyDictionary()
-_kept_stacks: weakref.WeakKeyDictionary[LstmStack, dict[Precision, PackedStack]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_kept_stacks: weakref.WeakKeyDictionary[LstmStack, dict[Precision, _KeptStack]] = weakref.WeakKeyDictionary()
+_lock = threading.RLock()
 
 
 def keep_packed(module: nn.Module, make: Callable[[], P], precision: Precision = "float32") -> P:
     """The module's packed form, made at the first call and brought up to date after every change of its weights."""
     variant = binding.kernel_info().name
-    versions = _versions(module)
+    versions = weights_version(_with_parameters(module))
     with _lock:
         forms = _kept.setdefault(module, {})
         kept = forms.get(precision)
@@ -234,31 +234,45 @@ def keep_packed(module: nn.Module, make: Callable[[], P], precision: Precision =
         return cast(P, kept.packed)
 
 
-def _versions(module: nn.Module) -> tuple[object, ...]:
-    """Changes whenever a parameter is replaced or changed in place.
+def weights_version(modules: Iterable[nn.Module]) -> tuple[object, ...]:
+    """Changes whenever a parameter of these modules' own is replaced or changed in place.
 
     Autograd counts most changes. It does not see those made through `.data` or by torch's fused optimisers, so a few
     values of each parameter are looked at, too.
     """
     # `parameters()` searches the children, which takes longer than all the rest here.
-    parameters = [p for p in module._parameters.values() if p is not None]
-    if not parameters:
-        children = [child._parameters.values() for child in module._modules.values() if child is not None]
-        parameters = [p for values in children for p in values if p is not None]
-    counted = [(p.data_ptr(), 0 if p.is_inference() else p._version) for p in parameters]
-    return (*counted, binding.sample(parameters))
+    parameters = [p for module in modules for p in module._parameters.values() if p is not None]
+    addresses = [p.data_ptr() for p in parameters]
+    counted = [0 if p.is_inference() else p._version for p in parameters]
+    seen = [index for index, p in enumerate(parameters) if p.dtype == torch.float32 and p.is_contiguous()]
+    return addresses, counted, binding.sample([addresses[i] for i in seen], [parameters[i].numel() for i in seen])
+
+
+def _with_parameters(module: nn.Module) -> list[nn.Module]:
+    """The module, or its children where it has no parameters of its own."""
+    if any(p is not None for p in module._parameters.values()):
+        return [module]
+    return [child for child in module._modules.values() if child is not None]
+
+
+@dataclass
+class _KeptStack:
+    variant: str
+    version: object
+    packed: PackedStack
 
 
 def packed_stack(stack: LstmStack, precision: Precision = "float32") -> PackedStack:
-    """The packed form of all layers; put together anew only when a layer's form is another."""
-    config = stack.config
-    layers = [packed_layer(cast(LstmLayer, layer), config, precision) for layer in stack.layers]
+    """The packed form of all layers, looked at layer by layer only when a weight is another."""
+    variant, version = binding.kernel_info().name, weights_version(stack.typed_layers)
     with _lock:
         forms = _kept_stacks.setdefault(stack, {})
         kept = forms.get(precision)
-        if kept is None or any(one is not other for one, other in zip(kept.layers, layers, strict=True)):
-            kept = forms[precision] = PackedStack(layers, skip_connections=config.skip_connections)
-        return kept
+        if kept is None or kept.variant != variant or kept.version != version:
+            layers = [packed_layer(layer, stack.config, precision) for layer in stack.typed_layers]
+            packed = PackedStack(layers, skip_connections=stack.config.skip_connections)
+            kept = forms[precision] = _KeptStack(variant, version, packed)
+        return kept.packed
 
 
 def packed_layer(layer: LstmLayer, config: LstmConfig, precision: Precision = "float32") -> PackedLayer:

@@ -25,14 +25,29 @@ typedef struct {
 
 #define PLAIN(pointers) ((left_rows){(const float *const *)(pointers), INT64_MAX, 0, 0, ELMO_FLOATS})
 
+/* Memory to bring near while a tile is summed: with every term what lies at `from` and `second` bytes behind it, then
+   `step` bytes on.  A step below a line asks for some lines twice, which costs next to nothing. */
+typedef struct {
+    const char *from;
+    int64_t second, step;
+} fetching;
+
+#define NOTHING_AHEAD(anywhere) ((fetching){(const char *)(anywhere), 0, 0})
+
+INLINE void fetch(fetching *f)
+{
+    __builtin_prefetch(f->from);
+    __builtin_prefetch(f->from + f->second);
+    f->from += f->step;
+}
+
 INLINE vf load_format(const char *b, int j, const int64_t format)
 {
     return format == ELMO_HALVES ? load_halves((const uint16_t *)b + j * VL) : load((const float *)b + j * VL);
 }
 
 INLINE void tile_terms(const int rows, const int64_t format, const float *const *a, int64_t block, int64_t jump,
-                       int64_t from, int64_t terms, const char *b, const char *ahead, int64_t ahead_step, float *sums,
-                       int first)
+                       int64_t from, int64_t terms, const char *b, fetching ahead, float *sums, int first)
 {
     vf acc[MR][4];
     const float *row[MR];
@@ -47,8 +62,7 @@ INLINE void tile_terms(const int rows, const int64_t format, const float *const 
         for (int64_t k = 0; k < length; k++) {
             vf b0 = load_format(b, 0, format), b1 = load_format(b, 1, format);
             vf b2 = load_format(b, 2, format), b3 = load_format(b, 3, format);
-            __builtin_prefetch(ahead);
-            ahead += ahead_step;
+            fetch(&ahead);
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
                 vf x = splat(row[r][k]);
@@ -100,17 +114,17 @@ INLINE void tile_terms(const int rows, const int64_t format, const float *const 
 
 /* One chain: sums (+)= `terms` terms from term `from` on, which must begin a block. */
 static void chain_of_floats(int64_t rows, const float *const *a, int64_t block, int64_t jump, int64_t from,
-                            int64_t terms, const char *b, const char *ahead, int64_t ahead_step, float *sums, int first)
+                            int64_t terms, const char *b, fetching ahead, float *sums, int first)
 {
-#define TILE(n) tile_terms(n, ELMO_FLOATS, a, block, jump, from, terms, b, ahead, ahead_step, sums, first)
+#define TILE(n) tile_terms(n, ELMO_FLOATS, a, block, jump, from, terms, b, ahead, sums, first)
     FOR_ROWS(rows)
 #undef TILE
 }
 
 static void chain_of_halves(int64_t rows, const float *const *a, int64_t block, int64_t jump, int64_t from,
-                            int64_t terms, const char *b, const char *ahead, int64_t ahead_step, float *sums, int first)
+                            int64_t terms, const char *b, fetching ahead, float *sums, int first)
 {
-#define TILE(n) tile_terms(n, ELMO_HALVES, a, block, jump, from, terms, b, ahead, ahead_step, sums, first)
+#define TILE(n) tile_terms(n, ELMO_HALVES, a, block, jump, from, terms, b, ahead, sums, first)
     FOR_ROWS(rows)
 #undef TILE
 }

@@ -55,7 +55,7 @@ INLINE vi add_words(const int how, vi sum, vi a, vi b)
 }
 
 INLINE void tile_of_words(const int rows, const int how, const float *const *a, int64_t from, int64_t words,
-                          const char *b, const char *ahead, int64_t ahead_step, int32_t *sums)
+                          const char *b, fetching ahead, int32_t *sums)
 {
     vi acc[MR][4];
 #pragma GCC unroll 8
@@ -65,8 +65,7 @@ INLINE void tile_of_words(const int rows, const int how, const float *const *a, 
     for (int64_t k = from; k < from + words; k++) {
         vi b0 = ((const vi_loose *)b)[0], b1 = ((const vi_loose *)b)[1];
         vi b2 = ((const vi_loose *)b)[2], b3 = ((const vi_loose *)b)[3];
-        __builtin_prefetch(ahead);
-        ahead += ahead_step;
+        fetch(&ahead);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             vi x = ((const word *)a[r])[k] - (vi){0};
@@ -85,21 +84,21 @@ INLINE void tile_of_words(const int rows, const int how, const float *const *a, 
 
 #define WORDS(name)                                                                                                    \
     static void name(int64_t rows, const float *const *a, int64_t from, int64_t words, const char *b,                  \
-                     const char *ahead, int64_t ahead_step, int32_t *sums)                                             \
+                     fetching ahead, int32_t *sums)                                                                    \
     {                                                                                                                  \
         FOR_ROWS(rows)                                                                                                 \
     }
-#define TILE(n) tile_of_words(n, BYTES_IN_STEPS, a, from, words, b, ahead, ahead_step, sums)
+#define TILE(n) tile_of_words(n, BYTES_IN_STEPS, a, from, words, b, ahead, sums)
 WORDS(bytes_in_steps)
 #undef TILE
-#define TILE(n) tile_of_words(n, PAIRS_IN_STEPS, a, from, words, b, ahead, ahead_step, sums)
+#define TILE(n) tile_of_words(n, PAIRS_IN_STEPS, a, from, words, b, ahead, sums)
 WORDS(pairs_in_steps)
 #undef TILE
 #if defined(VARIANT_AVX512)
-#define TILE(n) tile_of_words(n, BYTES_AT_ONCE, a, from, words, b, ahead, ahead_step, sums)
+#define TILE(n) tile_of_words(n, BYTES_AT_ONCE, a, from, words, b, ahead, sums)
 WORDS(bytes_at_once)
 #undef TILE
-#define TILE(n) tile_of_words(n, PAIRS_AT_ONCE, a, from, words, b, ahead, ahead_step, sums)
+#define TILE(n) tile_of_words(n, PAIRS_AT_ONCE, a, from, words, b, ahead, sums)
 WORDS(pairs_at_once)
 #undef TILE
 #else
@@ -112,12 +111,12 @@ INLINE int64_t terms_of_word(int64_t format) { return format == ELMO_BYTES ? 4 :
 
 /* sums (+)= the product of some rows with panel p over the words `from` .. `to`, in floats. */
 static void sum_of_words(int64_t rows, left_rows a, int64_t start, const elmo_matrix *b, int64_t p, const char *panel,
-                         int64_t from, int64_t to, const char *ahead, int64_t ahead_step, float *sums, int first)
+                         int64_t from, int64_t to, fetching ahead, float *sums, int first)
 {
     int32_t exact[MR * NR] __attribute__((aligned(64)));
     int bytes = b->format == ELMO_BYTES;
     (bytes ? HAS_BYTES ? bytes_at_once : bytes_in_steps : HAS_PAIRS ? pairs_at_once : pairs_in_steps)(
-        rows, a.rows + start, from, to - from, panel, ahead, ahead_step, exact);
+        rows, a.rows + start, from, to - from, panel, ahead, exact);
     for (int64_t r = 0; r < rows; r++)
         for (int j = 0; j < NR; j += VL) {
             vi whole = *(const vi_loose *)(exact + r * NR + j);
