@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from elmo.analysis.sense_data import SenseSet, SenseTarget, find_sets, read_gold, read_sentences
+from elmo.analysis.sense_data import (
+    SenseSentence,
+    SenseSet,
+    SenseTarget,
+    find_sets,
+    made_alike,
+    read_gold,
+    read_sentences,
+    with_full_stop,
+)
 from elmo.errors import InputError
 
 
@@ -78,3 +87,19 @@ def test_the_real_corpora(shared: Path) -> None:
         targets += len(sentence.targets)
     assert (sentences, targets) == (37_168, 226_226)
     assert not semcor.has_punctuation()
+
+
+def test_sentences_without_a_final_mark_get_a_full_stop() -> None:
+    target = SenseTarget("t", "bank", "NOUN", 1, 2)
+    assert with_full_stop(SenseSentence(("the", "bank"), (target,))) == SenseSentence(("the", "bank", "."), (target,))
+    asked = SenseSentence(("the", "bank", "?"), (target,))
+    assert with_full_stop(asked) is asked
+
+
+def test_all_sets_are_read_alike(senses_folder: Path) -> None:
+    """SemCor of the example has no punctuation, so the evaluation loses its own, and both get their full stops."""
+    train = SenseSet.open(senses_folder / "semcor.data.xml")
+    sets = made_alike(train, [each for each in find_sets(senses_folder / "Evaluation_Datasets") if each.name != "ALL"])
+    assert [each.punctuation for each in sets[1:]] == [train.has_punctuation()] * (len(sets) - 1)
+    for each in sets:
+        assert all(sentence.words[-1] == "." for sentence in each.sentences())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 from elmo.analysis.files import opened_folder
 from elmo.analysis.sense_data import SenseSet, find_sets
-from elmo.analysis.sense_probe import SenseCentroids, SenseProbe, SenseScore, probe_baselines, probe_senses
+from elmo.analysis.sense_probe import SenseCentroids, SenseProbe, SenseScore, Whitening, probe_baselines, probe_senses
 from elmo.analysis.wordnet import WordNet
+from elmo.errors import InputError
 
 
 @pytest.fixture
@@ -24,6 +26,7 @@ def test_context_tells_the_senses_apart(probe: SenseProbe) -> None:
     by_name = {row.name: row for row in probe.rows}
     assert list(by_name) == [
         "WordNet first sense", "most frequent in SemCor", "layer 0", "layer 1", "layer 2", "average",
+        "layer 0, whitened", "layer 1, whitened", "layer 2, whitened", "average, whitened",
     ]  # fmt: skip
     # The word before "bank" decides on layer 1, the whole sentence on layer 2.
     assert by_name["layer 1"].f1() == by_name["layer 2"].f1() == 100.0
@@ -56,6 +59,43 @@ def test_centroids_are_means_not_normalised_sums() -> None:
     # cos(query, a) = cos 15.9 degrees apart; b is nearer to (0.6, 0.8) and a to (1, 0.3).
     assert centroids.nearest(["a", "b"], np.array([[0.6, 0.8]], dtype=np.float32)) == ["b"]
     assert centroids.nearest(["a", "b"], np.array([[1.0, 0.3]], dtype=np.float32)) == ["a"]
+
+
+def test_whitening_gives_every_direction_the_same_weight() -> None:
+    generator = np.random.default_rng(0)
+    stretch = np.array([[10.0, 0.0], [3.0, 2.0]])
+    vectors = (generator.normal(size=(1500, 2)) @ stretch + [5.0, -2.0]).astype(np.float32)
+    whitening = Whitening()
+    for vector in vectors:
+        whitening.add(vector[None])
+    mean, scaled = whitening.fit()
+    white = (vectors - mean[0]) @ scaled[0]
+    assert mean[0] == pytest.approx(vectors.mean(axis=0), abs=1e-3)
+    assert np.cov(white.T) == pytest.approx(np.eye(2), abs=0.01)
+
+
+def test_whitened_centroids_are_the_centroids_of_whitened_vectors() -> None:
+    generator = np.random.default_rng(1)
+    vectors = generator.normal(size=(40, 2, 3)).astype(np.float32)
+    mean, scaled = generator.normal(size=(2, 3)).astype(np.float32), generator.normal(size=(2, 3, 3)).astype(np.float32)
+    plain, white = SenseCentroids(["a", "b"]), SenseCentroids(["a", "b"])
+    for place, vector in enumerate(vectors):
+        key = "a" if place % 3 else "b"
+        plain.add([key], vector)
+        white.add([key], np.einsum("li,lij->lj", vector - mean, scaled))
+    queries = generator.normal(size=(50, 2, 3)).astype(np.float32)
+    later = plain.whitened(mean, scaled)
+    for query in queries:
+        assert later.nearest(["a", "b"], query) == white.nearest(["a", "b"], query)
+
+
+def test_training_text_without_a_wanted_sense_is_refused(
+    encoder: object, senses_folder: Path, wordnet_folder: Path
+) -> None:
+    train = SenseSet.open(senses_folder / "semcor.data.xml")
+    nothing = replace(train, gold=dict.fromkeys(train.gold, ("unheard%1:01:00::",)))
+    with pytest.raises(InputError, match="semcor shows no sense"):
+        probe_senses(encoder, nothing, evaluation=[train], wordnet=WordNet.read(wordnet_folder))  # type: ignore[arg-type]
 
 
 def test_a_target_without_candidates_is_unanswered_and_costs_recall() -> None:

@@ -14,7 +14,7 @@ Sentences are read one by one, so a corpus needs no memory. Left out: what the k
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -55,6 +55,8 @@ class SenseSet:
     gold: dict[str, tuple[str, ...]]
     punctuation: bool = True
     """Whether `sentences` leaves punctuation in."""
+    closed: bool = False
+    """Whether a sentence that ends without a mark is given a full stop, as the text of biLMs has it."""
 
     @classmethod
     def open(cls, data: str | Path) -> SenseSet:
@@ -77,7 +79,8 @@ class SenseSet:
                         f"{self.data}: the instance {target.id} has no line in {self.name}.gold.key.txt; "
                         "check that the two files belong together."
                     )
-            yield sentence if self.punctuation else without_punctuation(sentence)
+            chosen = sentence if self.punctuation else without_punctuation(sentence)
+            yield with_full_stop(chosen) if self.closed else chosen
 
     def has_punctuation(self) -> bool:
         """Whether the text has it: some conversions of SemCor do not. Told from the first thousand sentences."""
@@ -93,6 +96,16 @@ def find_sets(folder: Path) -> list[SenseSet]:
     order = ["senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015"]
     sets = [SenseSet.open(path) for path in paths]
     return sorted(sets, key=lambda each: order.index(each.name) if each.name in order else len(order))
+
+
+def made_alike(train: SenseSet, evaluation: Sequence[SenseSet], keep: bool | None = None) -> list[SenseSet]:
+    """The sets, the training text first, read as a biLM knows text and all in the same way.
+
+    Every sentence ends in a mark, and the evaluation sets have punctuation if `keep`; None is for as the training text
+    has it.
+    """
+    punctuation = train.has_punctuation() if keep is None else keep
+    return [replace(train, closed=True), *(replace(each, punctuation=punctuation, closed=True) for each in evaluation)]
 
 
 def read_gold(path: str | Path) -> dict[str, tuple[str, ...]]:
@@ -127,6 +140,12 @@ def without_punctuation(sentence: SenseSentence) -> SenseSentence:
     moved = {place: number for number, place in enumerate(kept)}
     targets = (replace(target, start=moved[target.start], end=moved[target.end - 1] + 1) for target in sentence.targets)
     return SenseSentence(tuple(sentence.words[place] for place in kept), tuple(targets))
+
+
+def with_full_stop(sentence: SenseSentence) -> SenseSentence:
+    """The sentence with a full stop, unless its last token is a mark of some kind already."""
+    ends = bool(sentence.words) and not _is_word(sentence.words[-1])
+    return sentence if ends else SenseSentence((*sentence.words, "."), sentence.targets)
 
 
 def _is_word(token: str) -> bool:

@@ -6,7 +6,9 @@
 A target's vector is the mean over its words. The candidates are the senses that WordNet lists for the target's lemma
 and part of speech; one that SemCor never shows has no centroid and cannot be chosen, and a lemma none of whose senses
 SemCor shows gets WordNet's first sense, as in the paper. Every layer and the average of the layers answers on its
-own.
+own, twice: as it is, as in the paper, and whitened. In a plain layer a few directions that all words share hold most of
+the length, and cosine sees little else; whitening gives every direction the same weight, by the mean and covariance of
+SemCor's occurrences. No label enters it.
 
 Beside them stand two baselines that see no context: WordNet's first sense, and the sense most frequent in SemCor (of
 equals the one that SemCor shows first; the first sense for unseen lemmas).
@@ -92,6 +94,49 @@ class _Question:
     candidates: tuple[str, ...]
 
 
+class Whitening:
+    """Mean and covariance of the vectors of each layer, added up in passing; then the map that makes them plain."""
+
+    _HELD = 512
+    """Vectors that wait, so that their outer products are one matrix product."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._waiting: list[NDArray[np.float32]] = []
+        self._sum: NDArray[np.float64] | None = None
+        self._products: NDArray[np.float64] | None = None
+
+    def add(self, vectors: NDArray[np.float32]) -> None:
+        """Count one occurrence, (layers, dim)."""
+        self._waiting.append(vectors)
+        if len(self._waiting) == self._HELD:
+            self._take_in()
+
+    def fit(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The mean, (layers, dim), and the map, (layers, dim, dim): (vector - mean) @ map has a covariance near one."""
+        self._take_in()
+        assert self._sum is not None and self._products is not None, "fit() needs a vector"
+        mean = self._sum / self.count
+        covariance = self._products / self.count - np.einsum("li,lj->lij", mean, mean)
+        lengths, directions = np.linalg.eigh(covariance)
+        # Directions with next to no length hold rounding alone: they must not be blown up.
+        floor = 1e-4 * lengths[:, -1:] + 1e-12
+        scaled = directions / np.sqrt(np.maximum(lengths, 0.0) + floor)[:, None, :]
+        return mean.astype(np.float32), scaled.astype(np.float32)
+
+    def _take_in(self) -> None:
+        if not self._waiting:
+            return
+        block = np.stack(self._waiting, axis=1)
+        if self._sum is None or self._products is None:
+            layers, _, dim = block.shape
+            self._sum, self._products = np.zeros((layers, dim)), np.zeros((layers, dim, dim))
+        self._sum += block.sum(axis=1, dtype=np.float64)
+        self._products += np.matmul(block.transpose(0, 2, 1), block)
+        self.count += block.shape[1]
+        self._waiting.clear()
+
+
 class SenseCentroids:
     """Sums of the vectors of each wanted sense, and how many there were."""
 
@@ -99,6 +144,15 @@ class SenseCentroids:
         self.rows = {key: row for row, key in enumerate(dict.fromkeys(wanted))}
         self.counts = np.zeros(len(self.rows), dtype=np.int64)
         self._sums: NDArray[np.float32] | None = None
+
+    def whitened(self, mean: NDArray[np.float32], scaled: NDArray[np.float32]) -> SenseCentroids:
+        """The centroids of the whitened vectors: whitening is linear, so the sums are enough."""
+        assert self._sums is not None, "whitened() is asked only after an occurrence"
+        result = SenseCentroids(self.rows)
+        result.counts = self.counts
+        centred = self._sums - self.counts[:, None, None].astype(np.float32) * mean
+        result._sums = np.matmul(centred.transpose(1, 0, 2), scaled).transpose(1, 0, 2)
+        return result
 
     def add(self, keys: Iterable[str], vectors: NDArray[np.float32]) -> None:
         """Count one occurrence, (layers, dim), for each of its right senses that is wanted."""
@@ -126,22 +180,30 @@ class SenseCentroids:
 def probe_senses(
     encoder: LayerStream, train: SenseSet, *, evaluation: Sequence[SenseSet], wordnet: WordNet
 ) -> SenseProbe:
-    """Table 5: every layer of a model, their average, and the two baselines."""
+    """Table 5: every layer of a model and their average, plain and whitened, and the two baselines."""
     questions = _questions(evaluation, wordnet)
     centroids = SenseCentroids(key for question in questions for key in question.candidates)
+    whitening = Whitening()
     for target, vectors in _encoded(encoder, _worth_encoding(train, centroids)):
         centroids.add(train.gold[target.id], vectors)
+        whitening.add(vectors)
+    if not centroids.counts.any():
+        raise InputError(f"{train.name} shows no sense that the evaluation sets ask for; expected SemCor or its like.")
+    mean, scaled = whitening.fit()
+    whitened = centroids.whitened(mean, scaled)
 
     answers: list[list[str]] = []
     encoded = _encoded(encoder, (sentence for each in evaluation for sentence in each.sentences()))
     for question, (_, vectors) in zip(questions, encoded, strict=True):
-        seen = centroids.seen(question.candidates)
-        first = question.candidates[:1] * len(vectors)
-        answers.append(centroids.nearest(seen, vectors) if seen else list(first))
-    num_layers = max(map(len, answers)) - 1
+        if seen := centroids.seen(question.candidates):
+            white = np.einsum("li,lij->lj", vectors - mean, scaled)
+            answers.append(centroids.nearest(seen, vectors) + whitened.nearest(seen, white))
+        else:
+            answers.append(list(question.candidates[:1] * (2 * len(vectors))))
 
     rows = _baselines(questions, train)
-    for column, name in enumerate(layer_names(num_layers)):
+    names = layer_names(len(mean) - 1)
+    for column, name in enumerate([*names, *(f"{name}, whitened" for name in names)]):
         rows.append(_score(name, questions, [answer[column : column + 1] for answer in answers]))
     return SenseProbe(
         rows,

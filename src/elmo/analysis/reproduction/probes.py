@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from elmo.analysis.reproduction import claims, paper
 from elmo.analysis.reproduction.data import MissingDataError
 from elmo.analysis.reproduction.report import ReportFigure, ReportTable, Section
 from elmo.analysis.reproduction.workshop import Workshop
-from elmo.analysis.sense_data import SenseSet
+from elmo.analysis.sense_data import SenseSet, made_alike
 from elmo.analysis.sense_probe import probe_senses
 from elmo.analysis.similarity import LayerMap, WordMap, map_word
 from elmo.analysis.similarity_plot import draw_word
@@ -80,8 +80,7 @@ def word_senses(shop: Workshop) -> Section:
         with ExitStack() as stack:
             database = WordNet.read(stack.enter_context(opened_folder(wordnet)))
             train, evaluation = sense_sets(folder, stack)
-            keep = train.has_punctuation()
-            evaluation = [replace(each, punctuation=keep) for each in evaluation]
+            train, *evaluation = made_alike(train, evaluation)
             found = probe_senses(shop.embedder, train, evaluation=evaluation, wordnet=database)
         return {"f1": {row.name: row.figures() for row in found.rows}, "targets": found.num_targets}
 
