@@ -34,8 +34,9 @@ SMALL = (
 def write_data(folder: Path) -> Path:
     """Everything but four of the tasks."""
     files = {"ud/EWT/x-{}.conllu": "".join(_WORDS.format(*pair) for pair in [("dog", "barks"), ("cat", "sleeps")] * 4)}
-    pairs = "".join(f"{a}\t{b}\t{label}\n" for a, b, label in _PAIRS * 4)
-    files["snli/cad/all_combined/{}.tsv"] = f"sentence1\tsentence2\tgold_label\n{pairs}"
+    parts = ("TRAIN", "TRIAL", "TEST")
+    pairs = "".join(f"{a}\t{b}\t{label}\t{part}\n" for part in parts for a, b, label in _PAIRS * 4)
+    files["nli-sick/SICK.txt"] = f"sentence_A\tsentence_B\tentailment_label\tSemEval_set\n{pairs}"
     files["ner/uner-ewt/en_ewt-ud-{}.iob2"] = "\n".join(_NAMES * 8)
     for name, text in files.items():
         for part in ("train", "dev", "test"):

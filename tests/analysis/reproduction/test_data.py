@@ -9,10 +9,10 @@ from elmo.analysis.reproduction.data import DataFolder, MissingDataError
 
 def test_files_are_found_compressed_too(data: Path) -> None:
     folder = DataFolder(data)
-    assert folder.task("entailment").train.endswith("snli/cad/all_combined/train.tsv")
-    train = data / "snli/cad/all_combined/train.tsv"
-    train.rename(train.with_name("train.tsv.zst"))
-    assert folder.task("entailment").train.endswith("train.tsv.zst")
+    assert folder.task("entailment").train.endswith("nli-sick/SICK.txt:TRAIN")
+    pairs = data / "nli-sick/SICK.txt"
+    pairs.rename(pairs.with_name("SICK.txt.zst"))
+    assert folder.task("entailment").test.endswith("SICK.txt.zst:TEST")
     assert [path.name for path in folder.treebank()] == ["x-train.conllu", "x-dev.conllu", "x-test.conllu"]
     assert folder.senses().name == "wsd" and folder.wordnet().name == "dict"
 

@@ -1,7 +1,7 @@
 """Where the report's data lie in one folder, and a clear word about what is missing.
 
 squad/split-train.json  squad/split-dev.json              question answering (no test set: dev serves as both)
-snli/cad/all_combined/{train,dev,test}.tsv                entailment
+nli-sick/SICK.txt, its parts TRAIN, TRIAL, TEST           entailment
 srl/ewt.{train,dev,test}.conll                            semantic roles
 coref/ontogum/{train,dev,test}.free.gold_conll            coreference
 ner/uner-ewt/en_ewt-ud-{train,dev,test}.iob2              named entities
@@ -26,13 +26,13 @@ from elmo.tasks.cells import CellFiles
 
 TASK_FILES = {
     "question_answering": ("squad/split-train.json", "squad/split-dev.json", "squad/split-dev.json"),
-    "entailment": tuple(f"snli/cad/all_combined/{part}.tsv" for part in ("train", "dev", "test")),
+    "entailment": tuple(f"nli-sick/SICK.txt:{part}" for part in ("TRAIN", "TRIAL", "TEST")),
     "semantic_roles": tuple(f"srl/ewt.{part}.conll" for part in ("train", "dev", "test")),
     "coreference": tuple(f"coref/ontogum/{part}.free.gold_conll" for part in ("train", "dev", "test")),
     "named_entities": tuple(f"ner/uner-ewt/en_ewt-ud-{part}.iob2" for part in ("train", "dev", "test")),
     "sentiment": tuple(f"sst/{part}.txt" for part in ("train", "dev", "test")),
 }
-"""Train, dev, test."""
+"""Train, dev, test; what follows a colon is a part of a file."""
 
 
 class MissingDataError(InputError):
@@ -47,7 +47,8 @@ class DataFolder:
 
     def task(self, name: str) -> CellFiles:
         """A task's three files."""
-        return CellFiles(*(str(self._file(each)) for each in TASK_FILES[name]))
+        parts = [each.partition(":") for each in TASK_FILES[name]]
+        return CellFiles(*(f"{self._file(file)}{colon}{part}" for file, colon, part in parts))
 
     def treebank(self) -> list[Path]:
         """The three parts of the part-of-speech corpus."""
