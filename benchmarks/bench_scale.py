@@ -3,15 +3,18 @@
     taskset -c 1 python benchmarks/bench_scale.py [--model MODEL]
 
 One process on one core reads text, embeds it and writes Parquet partitions, as every worker of `elmo embed --engine`
-does; opening the model is not counted. A table for people, one JSON line last for machines.
+does; opening the model is not counted. Every case has a process of its own, so that its peak memory is its own. A table
+for people, one JSON line last for machines.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -46,6 +49,14 @@ def measure(model: str | None, settings: dict[str, object], folder: str) -> dict
     }
 
 
+def in_a_process(model: str | None, settings: dict[str, object]) -> dict[str, float]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process,
+    ):
+        return process.submit(measure, model, settings, folder).result()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a path or a name; default: the bundled model")
@@ -53,8 +64,7 @@ def main() -> None:
     results = {}
     print(f"{'':48}{'tokens/s':>10}{'text B/token':>14}{'out B/token':>13}{'peak MB':>9}")
     for name, settings in CASES.items():
-        with tempfile.TemporaryDirectory() as folder:
-            found = results[name] = measure(model, settings, folder)
+        found = results[name] = in_a_process(model, settings)
         print(
             f"{name:48}{found['tokens_per_second']:>10,.0f}{found['text_bytes_per_token']:>14.2f}"
             f"{found['output_bytes_per_token']:>13,.1f}{found['peak_megabytes']:>9,.0f}"

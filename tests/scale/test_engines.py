@@ -1,5 +1,6 @@
 """Ray and Spark as they are, with two workers: the same rows as one process gives, even when a worker is killed."""
 
+import gzip
 import json
 import os
 import shutil
@@ -106,6 +107,47 @@ def wait_for_a_worker(out: Path, process: subprocess.Popen[str]) -> int:
                 return int(partial.name.rpartition(".")[2])
         time.sleep(0.005)
     raise AssertionError(f"no worker was seen: {process.communicate()[1][-3000:]}")
+
+
+def write_every_format(folder: Path) -> tuple[list[str], int]:
+    """The same texts as Parquet, JSONL and lines, plain and compressed; the names, and the rows in all."""
+    zstandard = pytest.importorskip("zstandard")
+    texts = TEXT.read_text(encoding="utf-8").splitlines()[:40]
+    lines = ("\n".join(texts) + "\n").encode()
+    objects = "".join(json.dumps({"text": text, "url": "u"}) + "\n" for text in texts).encode()
+    contents = {
+        "a.txt": lines, "b.txt.gz": gzip.compress(lines), "c.txt.zst": zstandard.compress(lines),
+        "d.jsonl": objects, "e.jsonl.gz": gzip.compress(objects), "f.jsonl.zst": zstandard.compress(objects),
+    }  # fmt: skip
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    pq.write_table(pa.table({"text": texts}), folder / "g.parquet")
+    return [str(folder / name) for name in [*contents, "g.parquet"]], 7 * len(texts)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_command_reads_every_format_and_does_again_only_what_is_missing(engine: str, tmp_path: Path) -> None:
+    inputs, num_rows = write_every_format(tmp_path)
+    out = tmp_path / "out"
+
+    def embed(engine: str, out: Path) -> "pa.Table":
+        arguments = ["embed", *inputs, "-o", str(out), "--engine", engine, "-m", "tiny", "--pool", "mean"]
+        done = subprocess.run(
+            [sys.executable, "-c", "from elmo.commands import main; main()", *arguments, "--workers", "2"],
+            env={**os.environ, "RAY_worker_niceness": "0"}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert (out / "_SUCCESS").is_file()
+        return pq.read_table(out)
+
+    table = embed(engine, out)
+    assert table.num_rows == num_rows and table.equals(embed("local", tmp_path / "expected"))
+    written = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    (lost,) = out.glob("e-*.parquet")
+    lost.unlink()
+    assert embed(engine, out).equals(table)
+    again = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    assert {name for name in written if again[name] != written[name]} == {lost.name}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -9,15 +9,17 @@ from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 pytestmark = pytest.mark.slow
 
 
-def test_a_dataset(folder: str) -> None:
+def test_a_dataset(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # or its workers give way to everything else on the machine
     from elmo.scale.ray import embed_dataset
 
     table = pa.table({"n": range(40), "text": [f"Text number {n}." for n in range(40)]})
     settings = ArrowSettings(folder, pooling="mean")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        rows = embed_dataset(ray.data.from_arrow(table), settings, workers=2, batch_size=10).take_all()
+        dataset = ray.data.from_arrow(table).repartition(4)  # a block is one actor's work
+        rows = embed_dataset(dataset, settings, workers=2, batch_size=10).take_all()
     finally:
         ray.shutdown()
     expected = ArrowEmbedder(settings)(table).to_pylist()

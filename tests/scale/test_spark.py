@@ -1,6 +1,7 @@
 """A Spark data frame in, the same rows with vectors out."""
 
 import shutil
+import sys
 
 import pytest
 
@@ -12,7 +13,7 @@ from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 pytestmark = pytest.mark.slow
 
 
-def test_a_data_frame(folder: str) -> None:
+def test_a_data_frame(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
     if shutil.which("java") is None:
         pytest.skip("there is no Java here; make test-all installs it")
@@ -20,6 +21,7 @@ def test_a_data_frame(folder: str) -> None:
 
     from elmo.scale.spark import embed_frame
 
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # Spark takes the first python3 on the path otherwise
     rows = [(n, f"Text number {n}.") for n in range(40)]
     session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     try:
