@@ -101,6 +101,20 @@ def test_a_bilm_that_learns_is_saved_with_each_seed(job: TaskRun, make_bilm: Mak
     assert trained.evaluate(examples) == results["seeds"][1]["test"]
 
 
+def test_a_bilm_that_reads_the_text_first_is_what_is_saved(job: TaskRun, make_bilm: MakeBilm) -> None:
+    settings = replace(job.settings, elmo=replace(job.settings.elmo, finetune_epochs=1.0))
+    bilm = make_bilm()
+    results = run(replace(job, settings=settings, seeds=(0,)), bilm=bilm)
+    assert results["adaptation"]["epochs"] == 1 and results["adaptation"]["sentences"] > 0
+    assert not list((job.folder / "cache").iterdir())
+    trained = TrainedTask.load(job.folder)
+    assert trained.bilm is not None
+    read = trained.bilm.state_dict()
+    assert any((read[name] != tensor).any() for name, tensor in bilm.state_dict().items())
+    examples = trained.task.read(job.dev, trained.settings, "evaluate")
+    assert trained.evaluate(examples) == results["seeds"][0]["test"]
+
+
 def test_the_baseline_needs_no_bilm(job: TaskRun) -> None:
     results = run(replace(job, seeds=(0,)))
     assert results["elmo"] is None and results["seeds"][0]["mix_weights"] is None

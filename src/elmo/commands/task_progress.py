@@ -43,10 +43,18 @@ class TaskProgress:
         return self.show
 
     def show(self, event: Any) -> None:
-        from elmo.tasks.run import CacheProgress, CacheSize, SeedStarts
+        from elmo.tasks.adaptation import AdaptationFacts
+        from elmo.tasks.run import AdaptationProgress, CacheProgress, CacheSize, SeedStarts
         from elmo.tasks.training import Epoch, Step
 
-        if isinstance(event, CacheSize):
+        if isinstance(event, AdaptationProgress):
+            self._draw("the biLM reads the text", round(100 * event.share), 100)
+        elif isinstance(event, AdaptationFacts):
+            change = ""
+            if event.perplexity_before is not None:
+                change = f": held-out perplexity {event.perplexity_before:.1f} to {event.perplexity_after:.1f}"
+            self.say(f"the biLM read the training text, epochs: {event.epochs:g}{change}")
+        elif isinstance(event, CacheSize):
             self.say(f"the biLM's layers are kept while training: {event.num_bytes / 1e6:,.0f} MB")
         elif isinstance(event, CacheProgress):
             self._draw("layers", event.done, event.total)

@@ -29,7 +29,7 @@ from elmo.errors import CheckpointError, InputError
 from elmo.tasks.catalog import find_task
 from elmo.tasks.layer_cache import LayerCache, fingerprint
 from elmo.tasks.presets import read_settings
-from elmo.tasks.run import Report, TaskRun, layer_source, prepare, run
+from elmo.tasks.run import Report, TaskRun, adapted, layer_source, prepare, run
 
 Result = dict[str, Any]
 Begin = Callable[["TaskCell"], Report]
@@ -170,7 +170,7 @@ def train_cells(
         layers = store.folder / "layers"
         source = _widest_layers(group, bilm, layers, begin)
         for cell in group:
-            _train(cell, store, bilm=bilm, identity=identity, elmo_name=elmo_name, source=source, begin=begin)
+            _train(cell, store, layers, bilm=bilm, identity=identity, elmo_name=elmo_name, source=source, begin=begin)
         shutil.rmtree(layers, ignore_errors=True)
     results = [store.find(key) for key in keys]
     return [result for result in results if result is not None]
@@ -205,14 +205,15 @@ def content_digest(path: str | Path) -> str:
 
 
 def _groups(cells: Sequence[TaskCell]) -> Iterator[list[TaskCell]]:
-    """Cells with the same texts together, those with the most of it last.
+    """Cells with the same texts and the same biLM together, those with the most of it last.
 
     They share one file of the biLM's layers, made for the widest. It is the last to be finished, so that when a run is
     gone on with, the same file is asked for.
     """
-    groups: dict[tuple[str, CellFiles], list[TaskCell]] = {}
+    groups: dict[tuple[str, CellFiles, float], list[TaskCell]] = {}
     for cell in cells:
-        groups.setdefault((cell.task, cell.files), []).append(cell)
+        reads = cell.settings.elmo.finetune_epochs if cell.with_elmo else 0.0
+        groups.setdefault((cell.task, cell.files, reads), []).append(cell)
     for group in groups.values():
         yield sorted(group, key=_width)
 
@@ -229,13 +230,16 @@ def _widest_layers(
     if not frozen or bilm is None:
         return None
     widest = max(frozen, key=_width)
-    job = _job(widest, folder)
-    return layer_source(job, prepare(job), bilm, begin(widest))
+    job, report = _job(widest, folder, cache_folder=folder), begin(widest)
+    data = prepare(job)
+    bilm, _ = adapted(job, data, bilm, report)
+    return layer_source(job, data, bilm, report)
 
 
 def _train(
     cell: TaskCell,
     store: CellStore,
+    layers: Path,
     *,
     bilm: PretrainedBiLM | None,
     identity: str | None,
@@ -247,18 +251,18 @@ def _train(
     key = cell.key(identity)
     folder = store.folder / "unfinished" / digest_of(key)
     results = run(
-        _job(cell, folder, elmo_name),
+        _job(cell, folder, elmo_name, cache_folder=layers),
         bilm=bilm if cell.with_elmo else None,
         source=source if cell.with_elmo and cell.settings.elmo.is_frozen else None,
         report=begin(cell),
     )
-    of_run = ("headline", "elmo", "place", "data", "cache_bytes", "cache_seconds", "peak_memory_mb")
+    of_run = ("headline", "elmo", "place", "data", "adaptation", "cache_bytes", "cache_seconds", "peak_memory_mb")
     whole = {name: results[name] for name in of_run}
     store.keep(key, {**results["seeds"][0], **whole})
     shutil.rmtree(folder)
 
 
-def _job(cell: TaskCell, folder: Path, elmo_name: str | None = None) -> TaskRun:
+def _job(cell: TaskCell, folder: Path, elmo_name: str | None = None, *, cache_folder: Path) -> TaskRun:
     return TaskRun(
         find_task(cell.task),
         cell.settings,
@@ -268,6 +272,6 @@ def _job(cell: TaskCell, folder: Path, elmo_name: str | None = None) -> TaskRun:
         test=cell.files.test,
         seeds=(cell.seed,),
         elmo_name=elmo_name,
-        cache_folder=folder,
+        cache_folder=cache_folder,
         keep_models=False,
     )

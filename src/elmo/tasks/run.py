@@ -12,10 +12,11 @@ import contextlib
 import copy
 import json
 import re
+import shutil
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from torch import Tensor
 from elmo import config
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import InputError
+from elmo.tasks.adaptation import AdaptationFacts, adapt
 from elmo.tasks.layer_cache import LayerCache
 from elmo.tasks.layers.text_batches import LayerSource
 from elmo.tasks.layers.word_vectors import (
@@ -58,9 +60,16 @@ class TaskRun:
     cache: bool = True
     """Keep the frozen biLM's layers in a file while training."""
     cache_folder: Path | None = None
-    """Where to keep it for other runs too; otherwise it is deleted at the end."""
+    """Where to keep it, and an adapted biLM, for other runs too; otherwise both are deleted at the end."""
     keep_models: bool = True
     """Whether the trained models are saved; those who want the scores alone need none."""
+
+
+@dataclass(frozen=True)
+class AdaptationProgress:
+    """The biLM reads the task's text."""
+
+    share: float
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ class SeedStarts:
     seed: int
 
 
-Report = Callable[[CacheSize | CacheProgress | SeedStarts | Step | Epoch], None]
+Report = Callable[[AdaptationProgress | AdaptationFacts | CacheSize | CacheProgress | SeedStarts | Step | Epoch], None]
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,8 @@ class Prepared:
     """Everything that the seeds share."""
 
     train: Sequence[Any]
+    unlabelled: Sequence[Any]
+    """The whole training file, even where a fraction of it is learned from: labels are what a fraction spares."""
     dev: Sequence[Any]
     test: Sequence[Any] | None
     inventory: Inventory
@@ -118,6 +129,7 @@ def run(
     forget_peak_memory()
     data = prepare(job)
     job.folder.mkdir(parents=True, exist_ok=True)
+    bilm, adaptation = adapted(job, data, bilm, report)
     if bilm is not None and job.settings.elmo.is_frozen and job.keep_models:
         bilm.save_pretrained(job.folder / ELMO_FOLDER)
     own_source = layer_source(job, data, bilm, report) if source is None else None
@@ -132,6 +144,7 @@ def run(
         "dev": summary([seed["dev"][job.task.headline] for seed in seeds]),
         "test": summary([seed["test"][job.task.headline] for seed in seeds]) if job.test else None,
         "seeds": seeds,
+        "adaptation": asdict(adaptation) if adaptation is not None else None,
         "cache_bytes": source.num_bytes if source is not None else 0,
         "cache_seconds": round(source.seconds, 1) if source is not None else 0.0,
         "peak_memory_mb": peak_memory_mb(),
@@ -142,6 +155,8 @@ def run(
     partial.rename(job.folder / RESULTS_FILE)
     if own_source is not None and job.cache_folder is None:
         own_source.delete()
+    if adaptation is not None and job.cache_folder is None:
+        shutil.rmtree(_adapted_folder(job))
     return results
 
 
@@ -165,7 +180,7 @@ def prepare(job: TaskRun) -> Prepared:
         known = WordIndex(vectors.words)
         without = [word for word in frequent.words if known.id_of(word) == UNKNOWN]
         frequent = WordIndex((*vectors.words, *without))
-    return Prepared(chosen, others[job.dev], others.get(job.test or ""), inventory, frequent, vectors)
+    return Prepared(chosen, train_examples, others[job.dev], others.get(job.test or ""), inventory, frequent, vectors)
 
 
 def require_fitting(task: Task[Any, Any, Any], path: str, examples: Sequence[Any], max_tokens: int) -> None:
@@ -248,6 +263,28 @@ def _run_seed(
         "gammas": elmo.gammas() if elmo is not None else None,
         "history": result.history,
     }
+
+
+def adapted(
+    job: TaskRun, data: Prepared, bilm: PretrainedBiLM | None, report: Report
+) -> tuple[PretrainedBiLM | None, AdaptationFacts | None]:
+    """The biLM after reading the task's text, if the job asks for that; else the biLM as it is."""
+    epochs = job.settings.elmo.finetune_epochs
+    if bilm is None or not epochs:
+        return bilm, None
+    made = adapt(
+        bilm,
+        _sentences(job.task, data.unlabelled),
+        _adapted_folder(job),
+        epochs=epochs,
+        progress=lambda share: report(AdaptationProgress(share)),
+    )
+    report(made.facts)
+    return made.bilm, made.facts
+
+
+def _adapted_folder(job: TaskRun) -> Path:
+    return (job.cache_folder or job.folder / "cache") / "adapted"
 
 
 def layer_source(job: TaskRun, data: Prepared, bilm: PretrainedBiLM | None, report: Report) -> LayerCache | None:

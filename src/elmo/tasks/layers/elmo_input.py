@@ -58,14 +58,16 @@ class ElmoSettings:
     """Normalise each layer before mixing."""
     layers: tuple[int, ...] = ()
     """Which layers are mixed, 0 being the tokens; none named means all, [-1] the last alone."""
+    finetune_epochs: float = 0.0
+    """Passes over the training text as a language model, before the task (`adaptation.py`)."""
     learning_rate: float = 0.0
     """The biLM's own learning rate; 0 keeps it frozen."""
     precision: Literal["float16", "float32"] = "float16"
     """How the layers of a frozen biLM are kept."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.dropout < 1 or self.penalty < 0 or self.learning_rate < 0:
-            raise ConfigError("elmo: dropout must be in [0, 1), penalty and learning_rate at least 0.")
+        if not 0 <= self.dropout < 1 or min(self.penalty, self.finetune_epochs, self.learning_rate) < 0:
+            raise ConfigError("elmo: dropout must be in [0, 1), penalty, finetune_epochs and learning_rate at least 0.")
 
     @property
     def is_frozen(self) -> bool:

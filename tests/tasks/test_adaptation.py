@@ -1,0 +1,57 @@
+"""A biLM that reads the task's text first."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.tasks.adaptation import adapt
+
+MakeBilm = Callable[..., PretrainedBiLM]
+
+SENTENCES = [["the", one, "saw", "the", other, "."] for one in ("dog", "cat", "cow") for other in ("bird", "fox")]
+
+
+def test_the_text_becomes_more_likely(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    bilm = make_bilm()
+    before = {name: tensor.clone() for name, tensor in bilm.state_dict().items()}
+    made = adapt(bilm, [[*sentence, str(n)] for sentence in SENTENCES for n in range(40)], tmp_path, epochs=60)
+    assert made.facts.sentences == 240
+    assert made.facts.perplexity_before is not None and made.facts.perplexity_after is not None
+    assert made.facts.perplexity_after < 0.9 * made.facts.perplexity_before
+    assert all(torch.equal(before[name], tensor) for name, tensor in bilm.state_dict().items()), (
+        "the caller's own stays"
+    )
+    assert any(not torch.equal(before[name], tensor) for name, tensor in made.bilm.state_dict().items())
+
+
+def test_it_is_done_once_for_a_text(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    shares: list[float] = []
+    first = adapt(make_bilm(), SENTENCES * 5, tmp_path, epochs=2, progress=shares.append)
+    assert shares and shares[-1] >= 1 and first.facts.sentences == len(SENTENCES)
+    reports = len(shares)
+    again = adapt(make_bilm(), SENTENCES, tmp_path, epochs=2, progress=shares.append)
+    assert again.facts == first.facts and len(shares) == reports, "nothing was trained the second time"
+    other = adapt(make_bilm(), SENTENCES, tmp_path, epochs=1)
+    folders = sorted(path for path in tmp_path.iterdir() if path.is_dir())
+    assert len(folders) == 2, "another number of epochs, another biLM; nothing else is left behind"
+    assert other.facts.epochs == 1
+    for folder in folders:
+        assert json.loads((folder / "adapted.json").read_text())["sentences"] == len(SENTENCES)
+        assert not (folder / "run").exists()
+
+
+def test_one_that_was_broken_off_is_begun_or_gone_on_with(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    whole = adapt(make_bilm(), SENTENCES, tmp_path / "whole", epochs=2)
+
+    def stop(share: float) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        adapt(make_bilm(), SENTENCES, tmp_path / "broken", epochs=2, progress=stop)
+    resumed = adapt(make_bilm(), SENTENCES, tmp_path / "broken", epochs=2)
+    for name, tensor in whole.bilm.state_dict().items():
+        assert torch.equal(tensor, resumed.bilm.state_dict()[name]), name
