@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test test-all lint docs bench clean
+.PHONY: help demo test test-all test-flair lint docs bench bench-serve soak clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -40,6 +40,15 @@ test: $(VENV)/.installed-dev ## the fast tests, one process a core
 test-all: $(VENV)/.installed-heavy ## every test, the long ones too
 	$(BIN)/python -m pytest -q -n auto -m ''
 
+# Flair wants transformers 4, sentence-transformers wants 5: an environment of its own.
+$(VENV)-flair/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-flair
+	$(VENV)-flair/bin/python -m pip --disable-pip-version-check -q install -c constraints.txt -e '.[flair]' pytest beartype hypothesis
+	@touch $@
+
+test-flair: $(VENV)-flair/.installed ## the tests that need Flair
+	$(VENV)-flair/bin/python -m pytest -q -m '' -k flair tests/integrations/test_flair.py tests/integrations/test_examples.py
+
 lint: $(VENV)/.installed-dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -51,5 +60,11 @@ docs: $(VENV)/.installed-dev ## the documentation, into site/
 bench: $(VENV)/.installed-dev ## speed beside AllenNLP, in one run
 	$(BIN)/python benchmarks/bench_embed.py
 
+bench-serve: $(VENV)/.installed-dev ## the service beside the library, in one run
+	$(BIN)/python benchmarks/bench_serve.py
+
+soak: $(VENV)/.installed-dev ## ten minutes of mixed load on the service
+	$(BIN)/python benchmarks/soak_serve.py
+
 clean: ## remove what was built
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-flair build dist site .pytest_cache .mypy_cache .ruff_cache
