@@ -6,7 +6,7 @@ import torch
 # was: from allennlp.commands.elmo import ElmoEmbedder
 from elmo.integrations.allennlp import Elmo, ElmoEmbedder, batch_to_ids
 
-options_file, weight_file = "tiny", None  # was: two addresses; those work, too
+options_file, weight_file = "english", None  # was: two addresses; those work, too
 
 elmo = Elmo(options_file, weight_file, 2, dropout=0)
 character_ids = batch_to_ids([["First", "sentence", "."], ["Another", "."]])

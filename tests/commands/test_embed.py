@@ -17,6 +17,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from tiny_model import TINY
 
 from elmo.commands import main
 from elmo.embedding.embedder import Embedder
@@ -131,7 +132,7 @@ def test_cut_words_are_told_once(tmp_path: Path, elmo_embed: Callable[..., Resul
 
 def test_a_line_of_100_000_tokens(tmp_path: Path, elmo_embed: Callable[..., Result]) -> None:
     out = tmp_path / "out.npz"
-    options = ["--model", "tiny", "--layers", "top", "--dtype", "float16"]
+    options = ["--model", TINY, "--layers", "top", "--dtype", "float16"]
     result = elmo_embed("-", "-o", out, *options, stdin=b"a b c d " * 25_000)
     assert result.code == 0, result.stderr
     assert np.load(out)["0"].shape == (100_000, 64)
@@ -146,7 +147,7 @@ def test_a_line_of_100_000_tokens(tmp_path: Path, elmo_embed: Callable[..., Resu
         (b"x\n", ["--layers", "9"], "Layer 9 was asked for"),
         (b"x\n", ["--pool", "sum"], "Unknown pooling 'sum'"),
         (b"x\n", ["--state", "hot"], "Unknown state 'hot'"),
-        (b"x\n", ["--model", "tiny", "--state", "warm"], "has no warm state"),
+        (b"x\n", ["--model", TINY, "--state", "warm"], "has no warm state"),
         (b"x\n", ["--dtype", "int4"], "Unknown dtype 'int4'"),
         (b"x\n", ["--precision", "int4"], "Unknown precision 'int4'"),
         (b"x\n", ["--out-format", "xml"], "Unknown output format 'xml'"),

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import tiny_model
 from typer.testing import CliRunner
 
 from elmo.commands import app
@@ -132,5 +133,5 @@ def test_a_model_without_softmax(tmp_path: Path, text: Path) -> None:
 def test_hdf5_that_stands_in_the_way_is_told_before_training(tmp_path: Path, text: Path) -> None:
     (tmp_path / "options.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"would replace .*options\.json"):
-        elmo("finetune", "tiny", "--train", text, "-o", tmp_path / "new", "--hdf5", tmp_path / "weights.hdf5")
+        elmo("finetune", tiny_model.TINY, "--train", text, "-o", tmp_path / "new", "--hdf5", tmp_path / "weights.hdf5")
     assert not (tmp_path / "new").exists()

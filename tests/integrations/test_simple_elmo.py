@@ -6,6 +6,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from tiny_model import TINY
 
 import elmo
 from elmo.errors import CheckpointError, ConfigError, InputError
@@ -106,4 +107,4 @@ def test_substitutes_need_strings_and_a_softmax() -> None:
     with pytest.raises(InputError, match="list of strings"):
         loaded(Path("english")).get_elmo_substitutes([["split", "already"]])  # type: ignore[list-item]
     with pytest.raises(CheckpointError, match="has no softmax"):
-        loaded(Path("tiny")).get_elmo_substitutes(["a b"])
+        loaded(Path(TINY)).get_elmo_substitutes(["a b"])

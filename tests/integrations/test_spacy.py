@@ -15,6 +15,8 @@ import pytest
 
 spacy = pytest.importorskip("spacy")
 
+from tiny_model import TINY
+
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError
@@ -144,7 +146,7 @@ def test_the_component_pickles(bilm: PretrainedBiLM, texts: list[str]) -> None:
 
 def test_errors_reach_spacys_handler(tmp_path: Path, texts: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"doc\._\.elmo"):
-        pipeline("tiny", layers="all")
+        pipeline(TINY, layers="all")
     nlp = pipeline(tmp_path / "missing.hdf5")
     failed: list[str] = []
     nlp.set_error_handler(lambda name, proc, docs, error: failed.append(f"{name}: {error}"))

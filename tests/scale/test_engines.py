@@ -15,6 +15,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq
+from tiny_model import TINY
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.scale.arrow import ArrowSettings
@@ -56,7 +57,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> "pa.Table":
     """What one process makes of the text."""
     out = tmp_path_factory.mktemp("expected")
     size = round(float(PARTITION_MB) * (1 << 20))
-    run_job(plan_job(ArrowSettings("tiny", layers="top"), [str(TEXT)], str(out), partition_bytes=size), embed_here)
+    run_job(plan_job(ArrowSettings(TINY, layers="top"), [str(TEXT)], str(out), partition_bytes=size), embed_here)
     return pq.read_table(out)
 
 
@@ -66,7 +67,7 @@ def start(
     *,
     text: Path = TEXT,
     megabytes: str = PARTITION_MB,
-    model: str = "tiny",
+    model: str = TINY,
     layers: str = "top",
 ) -> subprocess.Popen[str]:
     return subprocess.Popen(
@@ -131,7 +132,7 @@ def test_the_command_reads_every_format_and_does_again_only_what_is_missing(engi
     out = tmp_path / "out"
 
     def embed(engine: str, out: Path) -> "pa.Table":
-        arguments = ["embed", *inputs, "-o", str(out), "--engine", engine, "-m", "tiny", "--pool", "mean"]
+        arguments = ["embed", *inputs, "-o", str(out), "--engine", engine, "-m", TINY, "--pool", "mean"]
         done = subprocess.run(
             [sys.executable, "-c", "from elmo.commands import main; main()", *arguments, "--workers", "2"],
             env={**os.environ, "RAY_worker_niceness": "0"}, capture_output=True, text=True, check=False,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tiny_model import TINY
 from typer.testing import CliRunner
 
 from elmo import config
@@ -86,7 +87,7 @@ def test_the_command_writes_the_table_and_where_it_comes_from(tmp_path: Path) ->
     files = f'train = "names.conll"\ndev = "names.conll"\ntest = "names.conll"\nsettings = {settings}\n'
     (tmp_path / "plan.toml").write_text(f'vectors_text = ["text.txt"]\n[named_entities]\n{files}')
     output = tmp_path / "results"
-    options = ["--data", tmp_path, "--cells", tmp_path / "cells", "-o", output, "--set", "seeds=1", "--elmo", "tiny"]
+    options = ["--data", tmp_path, "--cells", tmp_path / "cells", "-o", output, "--set", "seeds=1", "--elmo", TINY]
     result = CliRunner().invoke(app, ["table", str(tmp_path / "plan.toml"), *map(str, options)])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "cells" / "vectors.txt").exists(), "learned from the plan's text"
