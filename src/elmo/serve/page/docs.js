@@ -7,7 +7,8 @@ function resolve(schema, document) {
 
 function kind(schema) {
   if (!schema) return "";
-  if (schema.$ref) return schema.$ref.split("/").at(-1);
+  if (schema.$ref) return kind(resolve(schema, api));
+  if (schema.properties) return `{${fields(schema).replaceAll("\n", ", ")}}`;
   if (schema.anyOf) return schema.anyOf.map(kind).join(" | ");
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
   if (schema.const !== undefined) return JSON.stringify(schema.const);

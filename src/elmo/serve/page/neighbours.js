@@ -26,7 +26,7 @@ export function create(panel) {
       element("div", {}, element("h2", {}, "In this sentence"), bars(found)),
       element("div", {}, element("h2", {}, "Without a sentence"),
         fixed ? bars(fixed) : element("p", { class: "note" }, "The corpus does not hold this word."))),
-    element("p", { class: "note" }, `Among ${answer.index.num_occurrences} words in ${answer.index.num_sentences} sentences; layer: ${answer.index.layers}; without a sentence: ${answer.index.static}.`));
+    element("p", { class: "note" }, `Among ${answer.index.num_occurrences.toLocaleString("en")} words in ${answer.index.num_sentences.toLocaleString("en")} sentences; layer: ${answer.index.layers}; without a sentence: ${answer.index.static}.`));
     return answer;
   }
 

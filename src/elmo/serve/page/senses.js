@@ -32,11 +32,12 @@ export function create(panel) {
     sliders.querySelectorAll("label").forEach((label) => label.remove());
     const add = (name, value, most, change) => {
       const shown = element("output", {}, value.toFixed(2));
+      const [letter, index] = [name[0], name.slice(1)];
       const slider = element("input", {
-        type: "range", "aria-label": name === "γ" ? "gamma" : `weight of layer ${name.slice(1)}`, min: 0, max: most, step: 0.01, value,
+        type: "range", "aria-label": index ? `weight of layer ${index}` : "gamma", min: 0, max: most, step: 0.01, value,
         oninput: (event) => { change(Number(event.target.value)); shown.textContent = Number(event.target.value).toFixed(2); draw(); },
       });
-      sliders.append(element("label", {}, `${name} `, shown, slider));
+      sliders.append(element("label", {}, letter, index ? element("sub", {}, index) : null, " ", shown, slider));
     };
     state.weights.forEach((weight, layer) => add(`s${layer}`, weight, 1, (value) => { state.weights[layer] = value; }));
     add("γ", state.gamma, 3, (value) => { state.gamma = value; });

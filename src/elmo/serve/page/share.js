@@ -37,9 +37,12 @@ export function download(name, blob) {
 /** A panel's result as a picture: its elements, drawn by the browser inside an SVG image. */
 export async function asPicture(node) {
   const box = node.getBoundingClientRect();
-  const width = Math.ceil(Math.max(box.width, node.scrollWidth)) + 32, height = Math.ceil(node.scrollHeight) + 32;
+  // What scrolls on the page is shown whole in the picture.
+  const parts = [...node.querySelectorAll(".scroll")].map((part) => part.scrollWidth);
+  const width = Math.ceil(Math.max(box.width, node.scrollWidth, ...parts)) + 32, height = Math.ceil(node.scrollHeight) + 32;
   const copyOf = node.cloneNode(true);
   inline(node, copyOf);
+  for (const part of copyOf.querySelectorAll(".scroll")) part.style.overflow = "visible";
   const style = getComputedStyle(document.body);
   copyOf.style.padding = "16px";
   copyOf.style.background = style.backgroundColor;

@@ -23,7 +23,7 @@ export function create(panel) {
     served = await ask("/tasks");
     form.task.replaceChildren(...served.map((task) => element("option", { value: task.name }, task.name.replaceAll("_", " "))));
     if (!served.some((task) => task.name === state.task)) state.task = served[0]?.name ?? "";
-    for (const control of form.elements) control.disabled = !served.length;
+    form.hidden = !served.length;
     choose();
   }
 
@@ -63,34 +63,37 @@ export function create(panel) {
     return element("pre", {}, JSON.stringify(record, null, 2));
   }
 
-  /** Spans are half open: tokens start to end - 1. */
+  /** Spans are half open: tokens start to end - 1. One may lie inside another; the mentions of chains do. */
   function spans(tokens, labelled) {
     const kinds = [...new Set(labelled.map((span) => span.label))];
-    const parts = [];
-    for (let place = 0; place < tokens.length;) {
-      const span = labelled.find((each) => each.start === place);
-      const end = span ? span.end : place + 1;
-      const words = tokens.slice(place, end).join(" ");
-      if (span) {
-        const mark = element("span", { class: "span" }, words, element("small", {}, span.label));
-        mark.style.borderColor = `var(--c${(kinds.indexOf(span.label) % 8) + 1})`;
-        parts.push(mark, " ");
-      } else parts.push(`${words} `);
-      place = end;
-    }
-    return element("p", { class: "text" }, parts);
+    const draw = (from, to, left) => {
+      const parts = [];
+      for (let place = from; place < to;) {
+        const [span] = left.filter((each) => each.start === place && each.end <= to).sort((one, other) => other.end - one.end);
+        if (parts.length) parts.push(" ");
+        if (span) {
+          const mark = element("span", { class: "span" }, draw(place, span.end, left.filter((each) => each !== span)), element("small", {}, span.label));
+          mark.style.borderColor = `var(--c${(kinds.indexOf(span.label) % 8) + 1})`;
+          parts.push(mark);
+        } else parts.push(tokens[place]);
+        place = span ? span.end : place + 1;
+      }
+      return parts;
+    };
+    return element("p", { class: "text" }, draw(0, tokens.length, labelled));
   }
 
   function chains(record) {
-    const tokens = record.sentences.flat();
     const labelled = record.chains.flatMap((chain, number) => chain.map((mention) => ({ ...mention, label: String(number + 1) })));
-    return spans(tokens, labelled.sort((one, other) => one.start - other.start || other.end - one.end));
+    return spans(record.sentences.flat(), labelled);
   }
 
   function passage(record) {
-    const text = state.text.split("\n").map((line) => line.split("\t")[1] ?? "").find((each) => each.includes(record.answer)) ?? "";
+    // A question's id is the number of its line.
+    const [question, text = ""] = (state.text.split("\n")[Number(record.id) - 1] ?? "").split("\t");
     const start = record.answer_start, end = start + record.answer.length;
-    return element("p", { class: "text" }, text.slice(0, start), element("mark", {}, text.slice(start, end)), text.slice(end));
+    return element("div", {}, element("h2", {}, question),
+      element("p", { class: "text" }, text.slice(0, start), element("mark", {}, text.slice(start, end)), text.slice(end)));
   }
 
   form.text.addEventListener("input", () => { state.text = form.text.value; });
