@@ -52,8 +52,8 @@ def full_plan(preset: str = "quick", seeds: int = 3) -> Plan:
 def quick_plan(seeds: int = 1) -> Plan:
     """A part of the data and few epochs: the shape of the results, planned for about an hour on two cores.
 
-    The parts make a cell of about a minute on one core (docs/experiments-tasks.md has the seconds of an epoch); figure 1
-    ends where the tables are.
+    The parts make a cell of about a minute on one core (docs/experiments-tasks.md has the seconds of an epoch);
+    figure 1 ends where the tables are.
     """
     return Plan(
         seeds=seeds,
