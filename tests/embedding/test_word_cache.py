@@ -6,6 +6,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from elmo.bilm.kernels import binding
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.word_cache import WORDS_FILE, WordCache, encode_words
@@ -95,9 +96,10 @@ def test_warming_stops_when_the_cache_is_full(bilm: PretrainedBiLM) -> None:
     cache = WordCache(bilm)
     cache.warm(_words(3000))
     assert len(cache) == 3000
-    cache = WordCache(bilm, max_bytes=20_000 * ROW_BYTES)
+    cache = WordCache(bilm, max_bytes=40_000 * ROW_BYTES)
     cache.warm(_words(100_000))
-    assert len(cache) == 20_000 and "word0" in cache
+    # Where the kernels run, half of the memory is for the words' first input products.
+    assert len(cache) == (20_000 if binding.available() else 40_000) and "word0" in cache
 
 
 def test_saved_beside_a_model_and_found_again(bilm: PretrainedBiLM, tmp_path: Path) -> None:

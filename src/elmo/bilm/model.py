@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.kernels import inference
+from elmo.bilm.kernels.inference import FirstProducts
 from elmo.bilm.kernels.packing import Precision
 from elmo.bilm.lstm import LstmStack, StackOutput, StackState, reverse_within_lengths
 from elmo.bilm.token_encoder import TokenEncoder
@@ -100,16 +101,19 @@ class BiLM(nn.Module):
         state: BiLMState | None = None,
         keep_markers: bool = False,
         need_state: bool = True,
+        first_products: FirstProducts | None = None,
     ) -> BiLMOutput:
         """From the token vectors of the distinct words on: what changes with context.
 
         `need_state=False` allows the last marker of each direction, which only the state depends on, to go unread.
+        `first_products` are for the CPU kernels alone, from whoever keeps them.
         """
         given = [vectors] if state is None else [vectors, state.hidden, state.cell]
         if inference.fits([self.forward_lstm, self.backward_lstm], given):
             return self._contextualize_fast(
-                vectors, positions, lengths, state=state, keep_markers=keep_markers, need_state=need_state
-            )
+                vectors, positions, lengths, state=state, keep_markers=keep_markers, need_state=need_state,
+                first_products=first_products,
+            )  # fmt: skip
         tokens = vectors[positions]
         forward = self.forward_lstm(tokens, lengths, state=None if state is None else state.direction(0))
         backward = self._run_backward(tokens, lengths, None if state is None else state.direction(1))
@@ -129,6 +133,7 @@ class BiLM(nn.Module):
         state: BiLMState | None,
         keep_markers: bool,
         need_state: bool,
+        first_products: FirstProducts | None,
     ) -> BiLMOutput:
         """The same by the CPU kernels, both directions at once."""
         trim = 0 if keep_markers else 1
@@ -141,6 +146,7 @@ class BiLM(nn.Module):
             reverse=(False, True),
             with_tokens=True,
             trim=trim,
+            first_products=first_products,
             precision=self.precision,
             with_state=need_state,
         )

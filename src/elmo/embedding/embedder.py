@@ -12,6 +12,7 @@ sentence's vectors depend on the sentence alone. Left out: files (`writers`), le
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -208,7 +209,10 @@ class Embedder:
                 choice=self.layers, pooling=self.pooling, dtype=self.dtype,
             )  # fmt: skip
             return _Rows([self.layers.arrange(kept) for kept in result.vectors], result.state)
-        output = self.model.contextualize(vectors, positions, lengths, state=state, need_state=self.state == "carry")
+        with nullcontext() if self.cache is None else self.cache.lend_products(where.words, vectors) as products:
+            output = self.model.contextualize(
+                vectors, positions, lengths, state=state, need_state=self.state == "carry", first_products=products
+            )
         return _Rows(self._unpack(self.layers.select(output.layers), where.lengths - 2), output.state)
 
     def _unpack(self, kept: Tensor, num_tokens: Tensor) -> list[np.ndarray]:

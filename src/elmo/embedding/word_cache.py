@@ -8,7 +8,7 @@ while they are being trained.
     vectors = cache.vectors(["the", "bank"])        # (2, projection)
     cache.warm(words); cache.save(folder / "words.safetensors")
 
-`encode` may give rows wider than the token vector, for whoever keeps more of a word than that.
+Half of the memory goes to the words' first input products (`first_products`), where those are worth it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 
@@ -27,7 +28,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from elmo.bilm.kernels.inference import FirstProducts
 from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.first_products import FirstProductCache
 from elmo.errors import CheckpointError
 
 WORDS_FILE = "words.safetensors"
@@ -68,6 +71,8 @@ class WordCache:
     ) -> None:
         self.bilm = bilm
         self.max_bytes = max_bytes
+        self._first_products = FirstProductCache(bilm, max_bytes=max_bytes // 2)
+        self._vector_bytes = max_bytes - max_bytes // 2 if self._first_products.num_words else max_bytes
         self.hits = self.misses = 0
         self._encode = encode
         self._lock = threading.Lock()
@@ -88,7 +93,7 @@ class WordCache:
     def num_bytes(self) -> int:
         """Memory held, roughly."""
         table = 0 if self._table is None else self._table.nbytes
-        return table + len(self._rows) * _ENTRY_OVERHEAD
+        return table + len(self._rows) * _ENTRY_OVERHEAD + self._first_products.num_bytes
 
     def vectors(self, words: Sequence[str]) -> Tensor:
         """The rows of distinct words, (words, width); computes those that are not there, and keeps them."""
@@ -103,6 +108,12 @@ class WordCache:
             self._keep(missing, new, version)
         return self._gather(words, missing, new)
 
+    def lend_products(self, words: Sequence[str], vectors: Tensor) -> AbstractContextManager[FirstProducts | None]:
+        """What the LSTMs make of these words before their context comes in, for the time of a run; None: made anew."""
+        if _is_training(self.bilm) or max(map(len, words), default=0) > LONGEST_WORD:
+            return nullcontext()
+        return self._first_products.lend(words, vectors)
+
     def warm(self, words: Iterable[str]) -> None:
         """Compute the words of a vocabulary ahead, as many as there is room for."""
         remaining = iter(words)
@@ -115,6 +126,7 @@ class WordCache:
 
     def clear(self) -> None:
         """Forget the words, but not the sentence markers: they belong to the model, and every sentence has them."""
+        self._first_products.clear()
         with self._lock:
             markers = [word for word in self._markers if word in self._rows]
             kept = None if self._table is None else self._table[[self._rows[word] for word in markers]]
@@ -176,6 +188,7 @@ class WordCache:
                 self._rows.clear()
                 self._table = None
                 self._version = version
+                self._first_products.clear()
             rows, missing = self._rows, []
             for word in words:
                 if word in rows:
@@ -240,7 +253,7 @@ class WordCache:
         return places
 
     def _capacity(self, width: int) -> int:
-        return self.max_bytes // (width * 4 + _ENTRY_OVERHEAD)
+        return self._vector_bytes // (width * 4 + _ENTRY_OVERHEAD)
 
 
 def fingerprint(bilm: PretrainedBiLM) -> str:

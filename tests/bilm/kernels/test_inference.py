@@ -13,6 +13,7 @@ from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig, LstmConfig, WordEmbeddingConfig
 from elmo.bilm.kernels import binding, inference
+from elmo.bilm.kernels.packing import packed_stack
 from elmo.bilm.model import BiLM, BiLMOutput, BiLMState
 
 NO_FIXTURE_CHECK = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -93,9 +94,9 @@ def test_equals_the_readable_path(
     arguments = random_batch(lengths, words, config.projection_dim, seed)
     state = None
     if state_kind != "none":
-        rows = len(lengths) if state_kind == "rows" else 1
-        hidden = torch.randn(2, config.num_layers, rows, config.projection_dim)
-        cell = torch.randn(2, config.num_layers, rows, config.cell_dim)
+        rows, generator = len(lengths) if state_kind == "rows" else 1, torch.Generator().manual_seed(seed)
+        hidden = torch.randn(2, config.num_layers, rows, config.projection_dim, generator=generator)
+        cell = torch.randn(2, config.num_layers, rows, config.cell_dim, generator=generator)
         state = BiLMState(hidden.expand(-1, -1, len(lengths), -1), cell.expand(-1, -1, len(lengths), -1))
     with torch.no_grad():
         fast = model.contextualize(*arguments, state=state, keep_markers=keep_markers)
@@ -197,26 +198,29 @@ def test_not_a_number_comes_through(variant: str) -> None:
     assert layers[1:, 0, 1].isnan().any() and layers[2, 0, -1].isnan().any()
 
 
-def test_kept_first_products(variant: str) -> None:
+@pytest.mark.parametrize("lengths", [[7], [5, 9, 3] * 9])
+def test_kept_first_products(variant: str, lengths: list[int]) -> None:
+    """Products that are there are used, the others are put where their slots say."""
     model = make_model(LstmConfig(cell_dim=20, projection_dim=8))
     stacks = (model.forward_lstm, model.backward_lstm)
-    vectors, positions, lengths = random_batch([5, 9, 3], 10, 8, 3)
-    slots = torch.randperm(15)[:10]
-    kept = inference.FirstProducts(torch.empty(15, 2, inference.first_product_width(stacks[0])), slots)
-    inference.fill_first_products(stacks, vectors, into=kept)
-    results = [
-        inference.run_stacks(
-            stacks,
-            vectors,
-            positions=positions,
-            lengths=lengths,
-            states=(None, None),
-            reverse=(False, True),
+    vectors, positions, ends = random_batch(lengths, 10, 8, 3)
+
+    def run(products: inference.FirstProducts | None, vectors: Tensor = vectors) -> Tensor:
+        return inference.run_stacks(
+            stacks, vectors, positions=positions, lengths=ends, states=(None, None), reverse=(False, True),
             first_products=products,
-        ).layers
-        for products in (None, kept)
-    ]
-    assert torch.equal(*results)
+        ).layers  # fmt: skip
+
+    tables = torch.full((2, 15, inference.first_product_width(stacks[0])), float("nan"))
+    slots = torch.randperm(15)[:10]
+    packed, addresses = [packed_stack(stack) for stack in stacks], [table.data_ptr() for table in tables]
+    some = torch.where(torch.arange(10) < 4, slots, -1 - slots)
+    expected = run(None)
+    assert torch.equal(run(inference.FirstProducts(packed, addresses, -1 - slots)), expected)
+    assert tables[:, slots].isfinite().all() and tables.isnan().sum() == 2 * 5 * tables.shape[2]
+    tables[:, slots[4:]] = float("nan")
+    assert torch.equal(run(inference.FirstProducts(packed, addresses, some)), expected)
+    assert torch.equal(run(inference.FirstProducts(packed, addresses, slots), vectors * 0), expected), "read, not made"
 
 
 def test_error_at_full_size() -> None:

@@ -100,6 +100,8 @@ class Product(ctypes.Structure):
         ("out_stride", _int),
         ("activation", _int),
         ("accumulate", _int),
+        ("left_rows", _pointer),
+        ("out_rows", _pointer),
     )
 
 

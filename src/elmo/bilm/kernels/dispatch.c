@@ -168,29 +168,52 @@ static void forward_part(void *context, int64_t index)
     elmo_scratch_give(rows);
 }
 
+/* The first layer's input products that a direction lacks: all of them, in memory taken for the call (`made`), or those
+   whose slot says so, listed in `lists`.  -1 when there is no memory. */
+static int missing_products(elmo_direction *d, elmo_product *product, void **made, void **lists)
+{
+    const elmo_layer *w = d->layers;
+    int64_t vl = chosen->vector_length, width = (w->num_cells + vl - 1) / vl * vl * 4, count = d->num_words;
+    int64_t *words = 0, *slots = 0;
+    if (!d->products) {
+        d->products = *made = elmo_scratch_take(count * width * sizeof(float));
+        if (!*made) return -1;
+    } else {
+        words = *lists = elmo_scratch_take(2 * count * sizeof(int64_t));
+        if (!*lists) return -1;
+        slots = words + count;
+        count = 0;
+        for (int64_t word = 0; word < d->num_words; word++) {
+            if (d->slots[word] >= 0) continue;
+            words[count] = word;
+            slots[count++] = -1 - d->slots[word];
+        }
+    }
+    *product = (elmo_product){.num_rows = count, .inner = w->input_dim, .num_columns = width,
+                              .left = d->words, .left_stride = w->input_dim, .left_rows = words,
+                              .right = w->input_weight, .bias = w->bias,
+                              .out = d->products, .out_stride = width, .out_rows = slots};
+    return 0;
+}
+
 /* 0, or -1 when there is no memory. */
 int elmo_forward(elmo_direction *directions, int64_t count, int64_t num_threads)
 {
     enum { MOST = 4, ROWS_PER_GROUP = 16 };
     elmo_product products[MOST];
-    void *made[MOST] = {0};
+    void *made[MOST] = {0}, *lists[MOST] = {0};
     int64_t to_make = 0, failed = 0, groups = num_threads / count, rows = directions[0].num_rows;
     if (count > MOST) return -1;
     for (int64_t i = 0; i < count; i++) {
-        elmo_direction *d = &directions[i];
-        if (d->products) continue;
-        const elmo_layer *w = d->layers;
-        int64_t vl = chosen->vector_length, width = (w->num_cells + vl - 1) / vl * vl * 4;
-        made[i] = d->products = elmo_scratch_take(d->num_words * width * sizeof(float));
-        if (!made[i]) failed = 1;
-        products[to_make++] = (elmo_product){d->num_words, w->input_dim,  width,       d->words, w->input_dim,
-                                             w->input_weight, w->bias, d->products, width,    ELMO_IDENTITY, 0};
+        if (missing_products(&directions[i], &products[i], &made[i], &lists[i])) failed = 1;
+        else to_make += products[i].num_rows;
     }
-    if (to_make && !failed) elmo_multiply(products, to_make, num_threads);
+    if (to_make && !failed) elmo_multiply(products, count, num_threads);
     if (groups > rows / ROWS_PER_GROUP) groups = rows / ROWS_PER_GROUP;
     forward_job job = {directions, groups > 1 ? groups : 1, &failed};
     if (!failed) elmo_parallel(forward_part, &job, count * job.groups, num_threads);
     for (int64_t i = 0; i < count; i++) {
+        elmo_scratch_give(lists[i]);
         elmo_scratch_give(made[i]);
         if (made[i]) directions[i].products = 0;
     }

@@ -118,8 +118,8 @@ static void product(const elmo_product *p, int64_t part, int64_t num_parts)
     for (int64_t row = first_row; row < last_row; row += ROWS) {
         int64_t rows = min64(ROWS, last_row - row);
         for (int64_t i = 0; i < rows; i++) {
-            a[i] = p->left + (row + i) * p->left_stride;
-            out[i] = p->out + (row + i) * p->out_stride;
+            a[i] = p->left + (p->left_rows ? p->left_rows[row + i] : row + i) * p->left_stride;
+            out[i] = p->out + (p->out_rows ? p->out_rows[row + i] : row + i) * p->out_stride;
             if (!copy) continue;
             memcpy(copy + i * spacing, a[i], p->inner * sizeof(float));
             a[i] = copy + i * spacing;

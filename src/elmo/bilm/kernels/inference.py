@@ -1,7 +1,7 @@
 """The LSTMs of a biLM without gradients: both directions at once, straight into the result's memory.
 
 The first layer's input products are made once per distinct word. `FirstProducts` lets a caller keep them from batch to
-batch beside the word vectors.
+batch beside the word vectors (`elmo.embedding.first_products`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from elmo.bilm.kernels import binding
-from elmo.bilm.kernels.packing import Precision, packed_stack, padded_cells
+from elmo.bilm.kernels.packing import PackedStack, Precision, packed_stack, padded_cells
 from elmo.bilm.lstm import LstmLayer, LstmStack, StackOutput, StackState
 
 
@@ -23,10 +23,12 @@ from elmo.bilm.lstm import LstmLayer, LstmStack, StackOutput, StackState
 class FirstProducts:
     """Kept input products of the first layer: W_x x + b of each word, in the kernel's order of gates."""
 
-    table: Tensor
-    """(slots, directions, gate width), float32, contiguous"""
+    stacks: Sequence[PackedStack]
+    """Whose products they are, one for each direction."""
+    tables: Sequence[int]
+    """The address of each direction's table, rows of `first_product_width` floats."""
     slots: Tensor
-    """The row of `table` of each word, (words,), int64"""
+    """The row of each word, (words,), int64; -1 minus the row where the products are yet to be put there."""
 
 
 @dataclass(frozen=True)
@@ -44,39 +46,6 @@ class StacksOutput:
 def first_product_width(stack: LstmStack) -> int:
     """Floats that one direction's first input product takes for each word."""
     return 4 * padded_cells(stack.config.cell_dim)
-
-
-def fill_first_products(
-    stacks: Sequence[LstmStack],
-    words: Float[Tensor, "words dim"],
-    *,
-    into: FirstProducts,
-    precision: Precision = "float32",
-) -> None:
-    """Make the first input products of `words` for every direction."""
-    width = into.table.shape[2]
-    rows = torch.empty(len(words), len(stacks), width)
-    words = words.detach().contiguous()
-    products = []
-    for index, stack in enumerate(stacks):
-        first = packed_stack(stack, precision).layers[0]
-        products.append(
-            binding.Product(
-                num_rows=len(words),
-                inner=words.shape[1],
-                num_columns=width,
-                left=words.data_ptr(),
-                left_stride=words.shape[1],
-                right=first.input_weight.struct,
-                bias=first.bias.data_ptr(),
-                out=rows[:, index].data_ptr(),
-                out_stride=rows.stride(0),
-                activation=0,
-            )
-        )
-    array = (binding.Product * len(products))(*products)
-    binding.library().elmo_multiply(array, len(products), binding.num_threads())
-    into.table[into.slots] = rows
 
 
 def run_stacks(
@@ -109,7 +78,7 @@ def run_stacks(
     directions = []
     keep: list[object] = []  # what the directions point to must outlive the call
     for index, stack in enumerate(stacks):
-        packed = packed_stack(stack, precision)
+        packed = packed_stack(stack, precision) if first_products is None else first_products.stacks[index]
         keep.append(packed)
         direction = binding.Direction(
             layers=packed.array,
@@ -132,7 +101,7 @@ def run_stacks(
             trim=trim,
         )
         if first_products is not None:
-            keep.append(_give_products(direction, first_products, index))
+            direction.products, direction.slots = first_products.tables[index], first_products.slots.data_ptr()
         state = states[index]
         if state is not None:
             keep.append(_give_state(direction, state))
@@ -161,15 +130,6 @@ def run_stack(
         reverse=(False,),
     )
     return StackOutput(output.layers, StackState(output.hidden[0], output.cell[0]))
-
-
-def _give_products(direction: binding.Direction, products: FirstProducts, index: int) -> Tensor:
-    # A slot holds all directions side by side: count in rows of one direction.
-    num_directions, width = products.table.shape[1:]
-    slots = products.slots * num_directions
-    direction.products = products.table.data_ptr() + 4 * index * width
-    direction.slots = slots.data_ptr()
-    return slots
 
 
 def _give_state(direction: binding.Direction, state: StackState) -> tuple[Tensor, Tensor]:

@@ -43,8 +43,9 @@ typedef struct {
     int64_t num_words;
     const float *words;       /* [num_words, input_dim] */
     float *products;          /* first layer's input products, bias included, one row of gate_width per slot;
-                                 NULL: made in the call */
-    const int64_t *slots;     /* [num_words]: the row of `products` that holds each word's; NULL: its own number */
+                                 NULL: made in the call, and forgotten */
+    const int64_t *slots;     /* [num_words]: the row of `products` that holds each word's, or -1 minus the row, where
+                                 the call is to put them; NULL: a word's own number */
     const float *hidden_in, *cell_in;             /* [num_layers, batch, ...] or NULL for zeros */
     int64_t hidden_in_layer, hidden_in_row;       /* strides in floats; row stride 0: one state for every row */
     int64_t cell_in_layer, cell_in_row;
@@ -55,7 +56,8 @@ typedef struct {
     int64_t trim;     /* tokens to leave out at both ends of each row: 1 drops the sentence markers */
 } elmo_direction;
 
-/* out = activation(left right + bias), or out += left right, `right` packed. */
+/* out = activation(left right + bias), or out += left right, `right` packed.  Row i of the product is made from row
+   left_rows[i] and put into row out_rows[i]; without those, both are i. */
 typedef struct {
     int64_t num_rows, inner, num_columns;
     const float *left;
@@ -66,6 +68,7 @@ typedef struct {
     int64_t out_stride;
     int64_t activation;
     int64_t accumulate;
+    const int64_t *left_rows, *out_rows;
 } elmo_product;
 
 /* A highway layer after its product: y = g t + (1 - g) x with g = sigmoid(sums of the carry half), t = relu(sums of

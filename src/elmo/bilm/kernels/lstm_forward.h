@@ -205,6 +205,12 @@ static void place_layer(const elmo_direction *d, const workspace *s, const float
     }
 }
 
+INLINE int64_t slot_of(const elmo_direction *d, int64_t word)
+{
+    int64_t slot = d->slots ? d->slots[word] : word;
+    return slot < 0 ? -1 - slot : slot;
+}
+
 /* One layer over all levels; `below` holds its input rows (NULL: the first layer), `above` takes its output. */
 static void run_layer(const elmo_direction *d, int64_t l, workspace *s, const float *below, float *above)
 {
@@ -223,7 +229,7 @@ static void run_layer(const elmo_direction *d, int64_t l, workspace *s, const fl
         }
         for (int64_t i = 0; i < rows; i++) {
             int64_t word = tree->word[first + i];
-            if (!below) s->gates[i] = d->products + (d->slots ? d->slots[word] : word) * gate_width(w);
+            if (!below) s->gates[i] = d->products + slot_of(d, word) * gate_width(w);
             else if (wide) s->gates[i] = w->bias;
             else s->gates[i] = s->inputs + (first - tree->level[block] + i) * gate_width(w);
             if (wide) s->x[i] = below + (first + i) * s->hidden_stride;
