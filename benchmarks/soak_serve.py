@@ -22,6 +22,7 @@ import httpx
 import numpy as np
 from bench_serve import read_texts, start
 
+from elmo.analysis import provenance
 from elmo.embedding.embedder import Embedder
 
 BAD = [
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("--model", help="without it, the bundled one")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     texts = read_texts(256)
     vectors = np.stack(Embedder(options.model, layers="average", pooling="mean").embed(texts))
@@ -155,8 +157,13 @@ def main() -> None:
         "left_in_queue": queue,
         "exit_code": code,
     }
-    print(json.dumps(result))
     failed = soak.wrong or soak.accepted_bad or not alive or code or abs(last / first - 1) > 0.05 or set(queue) != {"0"}
+    result["passed"] = not failed
+    rows = [[name.replace("_", " "), str(value)] for name, value in result.items() if name != "benchmark"]
+    table = provenance.markdown_table(["", "measured"], rows)
+    report = provenance.Report("soak", "Mixed load on the service", table, result)
+    provenance.write_report(report, options.results, provenance=provenance.collect(seconds=options.seconds))
+    print(json.dumps(result))
     raise SystemExit(1 if failed else 0)
 
 
