@@ -9,12 +9,12 @@ again, because the ones after them depend on them; in the other modes they are p
 from __future__ import annotations
 
 import json
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.pipeline import WriteBehind, read_ahead
@@ -146,7 +146,7 @@ def _settings(embedder: Embedder) -> dict[str, object]:
     """What the vectors depend on beside the text."""
     choice = embedder.layers
     return {
-        "model": fingerprint(embedder.model),
+        "model": model_identity(embedder.model),
         "layers": choice.form if choice.form != "single" else choice.weights or choice.index,
         "pooling": embedder.pooling,
         "precision": embedder.model.precision,
@@ -155,10 +155,6 @@ def _settings(embedder: Embedder) -> dict[str, object]:
     }
 
 
-def fingerprint(bilm: PretrainedBiLM) -> str:
+def model_identity(bilm: PretrainedBiLM) -> str:
     """Tells models apart by their architecture and weights."""
-    checksum = zlib.crc32(json.dumps(bilm.config.to_dict(), sort_keys=True).encode())
-    for name, tensor in sorted(bilm.state_dict().items()):
-        checksum = zlib.crc32(name.encode(), checksum)
-        checksum = zlib.crc32(memoryview(tensor.detach().cpu().contiguous().numpy()).cast("B"), checksum)
-    return f"{checksum:08x}"
+    return fingerprint(bilm, beside=json.dumps(bilm.config.to_dict(), sort_keys=True))

@@ -13,7 +13,6 @@ Half of the memory goes to the words' first input products (`first_products`), w
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
@@ -28,6 +27,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from elmo.bilm.fingerprint import fingerprint
 from elmo.bilm.kernels.inference import FirstProducts
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.first_products import FirstProductCache
@@ -147,7 +147,7 @@ class WordCache:
         text = bytearray(json.dumps(words).encode("ascii"))
         tensors = {"vectors": table, "words": torch.frombuffer(text, dtype=torch.uint8)}
         temporary = path.with_name(path.name + ".partial")
-        save_file(tensors, temporary, metadata={"weights": fingerprint(self.bilm)})
+        save_file(tensors, temporary, metadata={"weights": fingerprint(self.bilm.token_encoder)})
         os.replace(temporary, path)
 
     def load(self, path: str | Path) -> None:
@@ -162,7 +162,7 @@ class WordCache:
                 f"Cannot read the word vectors {path}: {error}. Expected a file that WordCache.save wrote; "
                 "delete it to do without."
             ) from error
-        if made_for != fingerprint(self.bilm):
+        if made_for != fingerprint(self.bilm.token_encoder):
             raise CheckpointError(
                 f"The word vectors {path} were computed with other weights than this model's. "
                 "Delete the file, or save it anew."
@@ -254,15 +254,6 @@ class WordCache:
 
     def _capacity(self, width: int) -> int:
         return self._vector_bytes // (width * 4 + _ENTRY_OVERHEAD)
-
-
-def fingerprint(bilm: PretrainedBiLM) -> str:
-    """Tells token encoders apart by their weights."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(bilm.token_encoder.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _is_training(bilm: PretrainedBiLM) -> bool:

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.pretrain import finetune
 from elmo.pretrain.loop import Report, evaluate, train
 from elmo.pretrain.settings import SoftmaxSettings, Source
 from elmo.pretrain.world import World
-from elmo.tasks.layer_cache import fingerprint
 
 _FACTS_FILE = "adapted.json"
 _HOLD_OUT = 20

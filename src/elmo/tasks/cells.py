@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from elmo import config
+from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError, InputError
 from elmo.tasks.catalog import find_task
-from elmo.tasks.layer_cache import LayerCache, fingerprint
+from elmo.tasks.layer_cache import LayerCache
 from elmo.tasks.presets import read_settings
 from elmo.tasks.run import Report, TaskRun, adapted, layer_source, prepare, run
 

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import InputError
@@ -74,7 +75,7 @@ class LayerCache:
         """The cache of these sentences in a folder, made now unless it is there already, whole and of the same biLM."""
         rows, total = _rows(sentences)
         shape = (total, bilm.config.num_layers, bilm.config.output_dim)
-        name = f"layers-{_fingerprint(bilm, rows, precision)}"
+        name = f"layers-{_text_fingerprint(bilm, rows, precision)}"
         data, done = folder / f"{name}.{precision}", folder / f"{name}.json"
         live = LiveLayers.of(bilm, precision)
         if not done.exists():
@@ -159,16 +160,7 @@ def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def fingerprint(bilm: PretrainedBiLM) -> str:
-    """The same for the same weights, whatever the model is called."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(bilm.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _fingerprint(bilm: PretrainedBiLM, rows: Iterable[tuple[str, ...]], precision: str) -> str:
+def _text_fingerprint(bilm: PretrainedBiLM, rows: Iterable[tuple[str, ...]], precision: str) -> str:
     """The same for the same model, sentences and precision, in whichever run."""
     digest = hashlib.sha256(f"{precision} {fingerprint(bilm)}".encode())
     for tokens in rows:

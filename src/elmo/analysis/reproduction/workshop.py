@@ -13,11 +13,11 @@ from typing import Any
 
 from elmo.analysis.reproduction.data import DataFolder, MissingDataError
 from elmo.analysis.reproduction.plan import Plan
+from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import MissingExtraError
 from elmo.tasks.cells import Begin, CellStore, Result, TaskSetup, content_digest, digest_of
-from elmo.tasks.layer_cache import fingerprint
 from elmo.tasks.static_vectors import train_vectors
 
 
