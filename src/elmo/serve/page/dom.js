@@ -62,9 +62,17 @@ export function marked(tokens, position) {
   return parts;
 }
 
-/** The words of a sentence as buttons; one of them is pressed. */
-export function wordButtons(tokens, chosen, choose, shown = (token) => token) {
-  return tokens.map((token, place) => element("button", {
-    type: "button", "aria-pressed": String(place === chosen), onclick: () => choose(place),
-  }, shown(token, place)));
+/** Show the words of `state.text` as buttons, the one at `state.position` pressed; another one reruns the panel. */
+export async function chooseWord(panel, state, shown = (token) => token) {
+  const tokens = (await ask("/tokenize", { inputs: state.text, add_special_tokens: false }))[0].map((token) => token.text);
+  if (state.position >= tokens.length) state.position = 0;
+  panel.querySelector(".words").replaceChildren(...tokens.map((token, place) => element("button", {
+    type: "button",
+    "aria-pressed": String(place === state.position),
+    onclick: () => {
+      state.position = place;
+      panel.dispatchEvent(new Event("rerun"));
+    },
+  }, shown(token, place))));
+  return tokens;
 }

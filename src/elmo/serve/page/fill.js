@@ -1,11 +1,10 @@
 // Fill: what the forward, the backward and the joint model expect in a word's place.
-import { ask, bars, element, wordButtons } from "./dom.js";
+import { ask, bars, chooseWord, element } from "./dom.js";
 
 const NAMES = [["forward", "From the left"], ["joint", "From both sides"], ["backward", "From the right"]];
 
 export function create(panel) {
   const form = panel.querySelector("form");
-  const words = panel.querySelector(".words");
   const result = panel.querySelector(".result");
   const state = { text: "She opened an account at the bank near the river.", position: 6, number: 10 };
   let answer = null;
@@ -13,12 +12,7 @@ export function create(panel) {
   const request = () => ({ route: "/fill", body: { inputs: state.text, position: state.position, number: state.number } });
 
   async function run() {
-    const tokens = (await ask("/tokenize", { inputs: state.text, add_special_tokens: false }))[0].map((token) => token.text);
-    if (state.position >= tokens.length) state.position = 0;
-    words.replaceChildren(...wordButtons(tokens, state.position, (place) => {
-      state.position = place;
-      panel.dispatchEvent(new Event("rerun"));
-    }, (token, place) => (place === state.position ? `[${token}]` : token)));
+    const tokens = await chooseWord(panel, state, (token, place) => (place === state.position ? `[${token}]` : token));
     answer = await ask(request().route, request().body);
     result.replaceChildren(element("div", { class: "columns" }, NAMES.map(([name, title]) => {
       const most = Math.max(...answer[name].map((each) => each.percent), 1e-9);

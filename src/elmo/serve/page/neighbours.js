@@ -1,9 +1,8 @@
 // Neighbours: table 4 of the paper, live.
-import { ask, bars, element, marked, wordButtons } from "./dom.js";
+import { ask, bars, chooseWord, element, marked } from "./dom.js";
 
 export function create(panel) {
   const form = panel.querySelector("form");
-  const words = panel.querySelector(".words");
   const result = panel.querySelector(".result");
   const state = { text: "The otter climbed up the bank of the stream.", position: 5, number: 8 };
   let answer = null;
@@ -11,12 +10,7 @@ export function create(panel) {
   const request = () => ({ route: "/neighbours", body: { inputs: state.text, position: state.position, number: state.number } });
 
   async function run() {
-    const tokens = (await ask("/tokenize", { inputs: state.text, add_special_tokens: false }))[0].map((token) => token.text);
-    if (state.position >= tokens.length) state.position = 0;
-    words.replaceChildren(...wordButtons(tokens, state.position, (place) => {
-      state.position = place;
-      panel.dispatchEvent(new Event("rerun"));
-    }));
+    await chooseWord(panel, state);
     answer = await ask(request().route, request().body);
     const found = answer.neighbours.map((each) => ({
       label: marked(each.tokens, each.position), share: each.similarity, value: each.similarity.toFixed(3),
