@@ -36,7 +36,7 @@ def test_it_is_done_once_for_a_text(make_bilm: MakeBilm, tmp_path: Path) -> None
     again = adapt(make_bilm(), SENTENCES, tmp_path, epochs=2, progress=shares.append)
     assert again.facts == first.facts and len(shares) == reports, "nothing was trained the second time"
     other = adapt(make_bilm(), SENTENCES, tmp_path, epochs=1)
-    folders = sorted(path for path in tmp_path.iterdir() if path.is_dir())
+    folders = sorted(tmp_path.iterdir())
     assert len(folders) == 2, "another number of epochs, another biLM; nothing else is left behind"
     assert other.facts.epochs == 1
     for folder in folders:

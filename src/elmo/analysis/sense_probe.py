@@ -34,6 +34,9 @@ from elmo.errors import InputError
 FOUR_SETS = ("senseval2", "senseval3", "semeval2013", "semeval2015")
 """What the paper's table 5 is over: SemEval-2007 was for development."""
 
+WHITENED = ", whitened"
+"""How the names of the rows end that the paper does not have."""
+
 
 @dataclass(frozen=True)
 class SenseScore:
@@ -203,7 +206,7 @@ def probe_senses(
 
     rows = _baselines(questions, train)
     names = layer_names(len(mean) - 1)
-    for column, name in enumerate([*names, *(f"{name}, whitened" for name in names)]):
+    for column, name in enumerate([*names, *(name + WHITENED for name in names)]):
         rows.append(_score(name, questions, [answer[column : column + 1] for answer in answers]))
     return SenseProbe(
         rows,

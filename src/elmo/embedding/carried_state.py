@@ -39,7 +39,7 @@ class CarriedState:
         """The state for the next batch."""
         if self.rows is None:
             return zero_state(bilm, batch_size)
-        self.rows = self.rows.to(next(bilm.parameters()).device)
+        self.rows = self.rows.to(bilm.device)
         missing = batch_size - self.rows.batch_size
         if missing > 0:
             self.rows = _stack_rows(self.rows, zero_state(bilm, missing))
@@ -78,7 +78,7 @@ def compute_warm_state(bilm: PretrainedBiLM, sentences: Sequence[Sequence[str]],
         raise InputError("A warm state is computed from text; give at least one sentence.")
     carried = CarriedState()
     for start in range(0, len(sentences), batch_size):
-        batch = bilm.indexer.batch(sentences[start : start + batch_size]).to(next(bilm.parameters()).device)
+        batch = bilm.indexer.batch(sentences[start : start + batch_size]).to(bilm.device)
         carried.update(bilm(batch, carried.take(bilm, len(batch.lengths))).state)
     assert carried.rows is not None
     rows = carried.rows

@@ -62,6 +62,7 @@ def adapt(
     if not (place / _FACTS_FILE).exists():
         facts = _finetune(bilm, lines, place, epochs, progress)
         shutil.rmtree(place / "run")
+        _text_file(place).unlink()
         # Last of all: where this file is, the model is whole.
         (place / _FACTS_FILE).write_text(json.dumps(asdict(facts), indent=2) + "\n", encoding="utf-8")
     facts = AdaptationFacts(**json.loads((place / _FACTS_FILE).read_text(encoding="utf-8")))
@@ -86,7 +87,7 @@ def _finetune(
     world = World()
     if not (place / "run" / "finetune.toml").exists():
         shutil.rmtree(place, ignore_errors=True)
-        text, start = place.with_name(f"{place.name}.txt"), place.with_name(f"{place.name}.start")
+        text, start = _text_file(place), place.with_name(f"{place.name}.start")
         place.parent.mkdir(parents=True, exist_ok=True)
         text.write_text("\n".join(lines) + "\n", encoding="utf-8")
         bilm.save_pretrained(start)
@@ -122,6 +123,11 @@ def _settings(text: Path, epochs: float, *, hold_out: int) -> finetune.FinetuneS
         softmax=SoftmaxSettings(negatives=2048),
         training=replace(base.training, epochs=epochs, log_every=10),
     )
+
+
+def _text_file(place: Path) -> Path:
+    """Beside the model's folder, which fine-tuning wants to make itself."""
+    return place.with_name(f"{place.name}.txt")
 
 
 def _name(bilm: PretrainedBiLM, lines: Sequence[str], epochs: float) -> str:

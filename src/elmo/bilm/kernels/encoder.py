@@ -6,17 +6,14 @@ and autocast; they go part by part (`characters`, `linear`).
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
 
 from elmo.bilm.kernels import binding, characters
-from elmo.bilm.kernels.packing import PackedMatrix, keep_packed, packed_linear, weights_version
+from elmo.bilm.kernels.packing import PackedMatrix, keep_assembled, keep_packed, packed_linear
 
 if TYPE_CHECKING:
     from elmo.bilm.token_encoder import CharCnn, Highway, TokenEncoder
@@ -66,26 +63,6 @@ class PackedEncoder:
         )
 
 
-@dataclass
-class _Kept:
-    variant: str
-    version: object
-    packed: PackedEncoder
-
-
-_kept: weakref.WeakKeyDictionary[nn.Module, _Kept] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-def _packed(encoder: TokenEncoder, cnn: CharCnn, projection: nn.Linear) -> PackedEncoder:
-    variant, version = binding.kernel_info().name, weights_version(_modules(cnn, projection))
-    with _lock:
-        kept = _kept.get(encoder)
-        if kept is None or kept.variant != variant or kept.version != version:
-            kept = _kept[encoder] = _Kept(variant, version, PackedEncoder(cnn, projection))
-        return kept.packed
-
-
 def _modules(cnn: CharCnn, projection: nn.Linear) -> Iterator[nn.Module]:
     """Those that hold the weights; `modules()` searches for longer than the weights take to be looked at."""
     yield cnn.embedding
@@ -108,7 +85,7 @@ def encode(encoder: TokenEncoder, spelt: Tensor) -> Tensor:
     """The vectors of words given by their characters' ids, when they `fits`."""
     cnn, projection = encoder.char_cnn, encoder.projection
     assert cnn is not None and projection is not None
-    packed = _packed(encoder, cnn, projection)
+    packed = keep_assembled(encoder, _modules(cnn, projection), lambda: PackedEncoder(cnn, projection))
     spelt = spelt.contiguous()
     num_words, num_columns = spelt.shape
     out = torch.empty(num_words, projection.out_features)

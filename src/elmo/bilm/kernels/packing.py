@@ -205,6 +205,7 @@ class Packed(Protocol):
 
 
 P = TypeVar("P", bound=Packed)
+T = TypeVar("T")
 
 
 @dataclass
@@ -215,7 +216,7 @@ class _Kept:
 
 
 _kept: weakref.WeakKeyDictionary[nn.Module, dict[Precision, _Kept]] = weakref.WeakKeyDictionary()
-_kept_stacks: weakref.WeakKeyDictionary[LstmStack, dict[Precision, _KeptStack]] = weakref.WeakKeyDictionary()
+_assembled: weakref.WeakKeyDictionary[nn.Module, dict[Precision, _Kept]] = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 
 
@@ -255,24 +256,27 @@ def _with_parameters(module: nn.Module) -> list[nn.Module]:
     return [child for child in module._modules.values() if child is not None]
 
 
-@dataclass
-class _KeptStack:
-    variant: str
-    version: object
-    packed: PackedStack
+def keep_assembled(
+    module: nn.Module, parts: Iterable[nn.Module], make: Callable[[], T], precision: Precision = "float32"
+) -> T:
+    """What is put together from packed parts of a module; these are looked at one by one when a weight is another."""
+    variant, versions = binding.kernel_info().name, weights_version(parts)
+    with _lock:
+        forms = _assembled.setdefault(module, {})
+        kept = forms.get(precision)
+        if kept is None or kept.variant != variant or kept.versions != versions:
+            kept = forms[precision] = _Kept(variant, versions, make())
+        return cast(T, kept.packed)
 
 
 def packed_stack(stack: LstmStack, precision: Precision = "float32") -> PackedStack:
-    """The packed form of all layers, looked at layer by layer only when a weight is another."""
-    variant, version = binding.kernel_info().name, weights_version(stack.typed_layers)
-    with _lock:
-        forms = _kept_stacks.setdefault(stack, {})
-        kept = forms.get(precision)
-        if kept is None or kept.variant != variant or kept.version != version:
-            layers = [packed_layer(layer, stack.config, precision) for layer in stack.typed_layers]
-            packed = PackedStack(layers, skip_connections=stack.config.skip_connections)
-            kept = forms[precision] = _KeptStack(variant, version, packed)
-        return kept.packed
+    """The packed form of all layers of a direction."""
+
+    def make() -> PackedStack:
+        layers = [packed_layer(layer, stack.config, precision) for layer in stack.typed_layers]
+        return PackedStack(layers, skip_connections=stack.config.skip_connections)
+
+    return keep_assembled(stack, stack.typed_layers, make, precision)
 
 
 def packed_layer(layer: LstmLayer, config: LstmConfig, precision: Precision = "float32") -> PackedLayer:
