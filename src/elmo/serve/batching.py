@@ -1,8 +1,9 @@
 """Texts of many requests -> batches -> vectors, on threads beside the event loop.
 
 Two lanes, a thread each: short texts never wait for a long one, and both work at the same time. A lane takes what has
-waited longest and adds, up to the token budget, everything waiting that wants the same vectors. No timer: while a
-batch runs, the next one gathers.
+waited longest and adds, up to the token budget, everything waiting that wants the same vectors. While a batch runs, the
+next one gathers. No timer makes a lone client wait; but after a batch of several texts its clients tend to ask again
+within moments, and the lane lets them arrive before it goes on with the first of them alone.
 
     batcher = Batcher(embed, settings, metrics)
     vectors = await batcher.embed([["A", "sentence", "."]], Wanted("average", "mean"))
@@ -27,6 +28,9 @@ from elmo.serve.settings import ServeSettings
 
 SHORT_TEXT = 128
 """Tokens up to which a text takes the fast lane."""
+
+GATHER_SHARE = 0.1
+"""Of the time that a batch of several texts took, for which its lane waits at most for their clients to ask again."""
 
 T = TypeVar("T")
 
@@ -66,6 +70,17 @@ class _Text:
 class _Call:
     function: Callable[[], Any]
     request: _Request
+
+
+@dataclass(frozen=True)
+class _LastBatch:
+    """What a lane did before, by which it guesses how many will ask next."""
+
+    num_texts: int = 0
+    num_waiting: int = 0
+    """Texts that came while it ran."""
+    seconds: float = 0.0
+    ended: float = 0.0
 
 
 class Batcher:
@@ -130,6 +145,7 @@ class Batcher:
             raise
 
     def _work(self, lane: str) -> None:
+        last = _LastBatch()
         while True:
             with self._changed:
                 while not self._has_work(lane):
@@ -137,14 +153,28 @@ class Batcher:
                         return
                     self._changed.wait()
                 call = self._calls.popleft() if lane == "long" and self._calls else None
+                if call is None:
+                    self._gather(lane, last)
                 batch = [] if call is not None else self._take(lane)
             if call is not None:
                 _run_call(call)
             elif batch:
-                self._run(batch)
+                last = self._run(lane, batch)
 
     def _has_work(self, lane: str) -> bool:
         return bool(self._waiting[lane]) or (lane == "long" and bool(self._calls))
+
+    def _gather(self, lane: str, last: _LastBatch) -> None:
+        """Let the clients of the last batch ask again, so that they go on together with those who wait."""
+        left = last.ended + GATHER_SHARE * last.seconds - time.perf_counter()
+        waiting, everybody = self._waiting[lane], last.num_waiting + last.num_texts
+
+        def is_enough() -> bool:
+            full = self._queue_tokens >= self._settings.max_batch_tokens
+            return self._stopping or full or len(waiting) >= everybody
+
+        if last.num_texts > 1 and left > 0:
+            self._changed.wait_for(is_enough, timeout=left)
 
     def _take(self, lane: str) -> list[_Text]:
         """The next batch: the text that has waited longest, and others that fit to it."""
@@ -170,7 +200,7 @@ class Batcher:
         self._metrics.set("te_queue_size", sum(map(len, self._waiting.values())))
         self._metrics.set("te_queue_tokens", self._queue_tokens)
 
-    def _run(self, batch: list[_Text]) -> None:
+    def _run(self, lane: str, batch: list[_Text]) -> _LastBatch:
         started = time.perf_counter()
         num_tokens = sum(len(text.tokens) for text in batch)
         try:
@@ -179,7 +209,7 @@ class Batcher:
             for request in {id(text.request): text.request for text in batch}.values():
                 request.gone = True
                 _tell(request, request.future.set_exception, error)
-            return
+            return _LastBatch()
         now = time.perf_counter()
         self._metrics.add("te_batch_count")
         self._metrics.add("te_embed_tokens", num_tokens)
@@ -189,6 +219,7 @@ class Batcher:
         self._metrics.observe("te_queue_duration", started - batch[0].since)
         with self._changed:  # the lanes may finish two texts of one request at the same time
             done = []
+            num_waiting = len(self._waiting[lane])
             for text, result in zip(batch, vectors, strict=True):
                 text.request.results[text.place] = result
                 text.request.missing -= 1
@@ -196,6 +227,7 @@ class Batcher:
                     done.append(text.request)
         for request in done:
             _tell(request, request.future.set_result, None)
+        return _LastBatch(len(batch), num_waiting, seconds=now - started, ended=now)
 
 
 def _run_call(call: _Call) -> None:

@@ -1,0 +1,75 @@
+"""How texts of many clients become batches: what runs together, and who waits for whom."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi")
+
+from elmo.serve.batching import Batcher, Wanted
+from elmo.serve.metrics import Metrics
+from elmo.serve.settings import ServeSettings
+
+MEAN = Wanted("average", "mean")
+
+
+def batches_of(clients: Callable[[Batcher], Awaitable[object]], *, seconds: float, budget: int = 4096) -> list[int]:
+    """The sizes of the batches that the clients' texts ran in, each of which takes so many seconds."""
+    sizes: list[int] = []
+
+    def embed(texts: list[list[str]], wanted: Wanted) -> list[np.ndarray]:
+        sizes.append(len(texts))
+        time.sleep(seconds)
+        return [np.full(4, len(tokens)) for tokens in texts]
+
+    batcher = Batcher(embed, ServeSettings(max_batch_tokens=budget), Metrics())
+    try:
+        asyncio.run(asyncio.wait_for(clients(batcher), 60))  # type: ignore[arg-type]
+    finally:
+        batcher.stop()
+    return sizes
+
+
+async def ask_again_and_again(batcher: Batcher, *, times: int, tokens: int = 3, pause: float = 0) -> None:
+    for _ in range(times):
+        await asyncio.sleep(pause)
+        (vector,) = await batcher.embed([["word"] * tokens], MEAN)
+        assert vector.tolist() == [tokens] * 4
+
+
+def test_clients_that_ask_again_go_on_together() -> None:
+    async def clients(batcher: Batcher) -> None:
+        # Each takes its own time to read an answer and to ask again.
+        asking = (ask_again_and_again(batcher, times=8, tokens=number, pause=number / 500) for number in range(1, 9))
+        await asyncio.gather(*asking)
+
+    sizes = batches_of(clients, seconds=0.4)
+    assert sum(sizes) == 64
+    # The first batch may hold the first text alone. A pause of the machine may break a group up, but not every time.
+    assert sizes.count(8) >= 4
+
+
+def test_a_lone_client_does_not_wait() -> None:
+    async def clients(batcher: Batcher) -> None:
+        await ask_again_and_again(batcher, times=20)
+        started = time.perf_counter()
+        await batcher.embed([["a"], ["request"], ["of"], ["several"]], MEAN)
+        await asyncio.sleep(0.3)  # longer than a lane gathers
+        await ask_again_and_again(batcher, times=1)
+        assert time.perf_counter() - started < 5
+
+    assert batches_of(clients, seconds=0.01) == [1] * 20 + [4, 1]
+
+
+def test_a_full_batch_does_not_wait_for_more() -> None:
+    async def clients(batcher: Batcher) -> None:
+        await asyncio.gather(*(batcher.embed([["word"] * 8], MEAN) for _ in range(40)))
+
+    sizes = batches_of(clients, seconds=0.05, budget=40)
+    assert sum(sizes) == 40
+    assert max(sizes) == 4  # a text takes its two markers with it
