@@ -19,6 +19,9 @@ from elmo.tasks.layers.word_vectors import embedding_table, frequent_words
 from elmo.tasks.named_entities.data import TaggedSentence
 from elmo.tasks.named_entities.model import EntityModelSettings
 from elmo.tasks.named_entities.task import NamedEntities, NamedEntitiesSettings
+from elmo.tasks.semantic_roles.data import Proposition
+from elmo.tasks.semantic_roles.model import RoleModelSettings
+from elmo.tasks.semantic_roles.task import SemanticRoles, SemanticRolesSettings
 from elmo.tasks.sentiment.data import RatedText
 from elmo.tasks.sentiment.model import SentimentModelSettings
 from elmo.tasks.sentiment.task import Sentiment, SentimentSettings
@@ -37,6 +40,8 @@ NAMES = [
     TaggedSentence(("Rome", "and", "Acme"), (LabelledSpan("LOC", 0, 1), LabelledSpan("ORG", 2, 3))),
     TaggedSentence(("the", "dog", "left", "Acme"), (LabelledSpan("ORG", 3, 4),)),
 ]
+GAVE = (LabelledSpan("ARG0", 0, 1), LabelledSpan("V", 1, 2), LabelledSpan("ARG1", 2, 3))
+DEEDS = [Proposition(("Ann", "gave", "books"), 1, GAVE), Proposition(("Bob", "took", "Rome"), 1, GAVE)]
 RATINGS = [RatedText(("good", "film"), 4), RatedText(("bad", "film"), 0), RatedText(("a", "film"), 2)]
 
 
@@ -60,7 +65,9 @@ def task_server(start_server: Callable[..., Server], tmp_path_factory: pytest.Te
     learn(NamedEntities(), tagger, NAMES).save(folder / "names")
     rater = SentimentSettings(model=SentimentModelSettings(16, 16, 16, dropout=0.1))
     learn(Sentiment(), rater, RATINGS).save(folder / "ratings")
-    server = start_server("--task", str(folder / "names"), "--task", str(folder / "ratings"))
+    roles = SemanticRolesSettings(model=RoleModelSettings(predicate_dim=8, hidden_dim=24, num_layers=2))
+    learn(SemanticRoles(), roles, DEEDS).save(folder / "deeds")
+    server = start_server(*(part for name in ("names", "ratings", "deeds") for part in ("--task", str(folder / name))))
     yield server
     assert server.stop() == 0
 
@@ -68,7 +75,7 @@ def task_server(start_server: Callable[..., Server], tmp_path_factory: pytest.Te
 def test_predictions(task_server: Server) -> None:
     served = httpx.get(task_server.url + "/tasks", timeout=60).json()
     assert served[0] == {"name": "named_entities", "input_format": "one sentence a line"}
-    assert [task["name"] for task in served] == ["named_entities", "sentiment"]
+    assert [task["name"] for task in served] == ["named_entities", "semantic_roles", "sentiment"]
     body = {"inputs": "Ann saw Rome\nBob Lee left"}
     answer = httpx.post(task_server.url + "/tasks/named-entities", json=body, timeout=60).json()
     assert [record["tokens"] for record in answer] == [["Ann", "saw", "Rome"], ["Bob", "Lee", "left"]]
@@ -80,7 +87,7 @@ def test_predictions(task_server: Server) -> None:
     empty = httpx.post(task_server.url + "/tasks/sentiment", json={"inputs": " "}, timeout=60)
     assert empty.status_code == 400
     other = httpx.post(task_server.url + "/tasks/entailment", json={"inputs": "a\tb"}, timeout=60)
-    assert other.status_code == 404 and "Served: named_entities, sentiment" in other.json()["error"]
+    assert other.status_code == 404 and "Served: named_entities, semantic_roles, sentiment" in other.json()["error"]
 
 
 @pytest.mark.slow
@@ -101,6 +108,11 @@ def test_panel(task_server: Server) -> None:
         assert panel.locator(".span", has_text="Ann").locator("small").inner_text() == "PER"
         if folder := os.environ.get("ELMO_SCREENSHOTS"):
             page.screenshot(path=str(Path(folder) / "tasks.png"), full_page=True)
+        panel.locator("select").select_option("semantic_roles")
+        panel.locator("textarea").fill("Ann gave books")
+        panel.get_by_role("button", name="Analyse").click()
+        panel.locator(".span", has_text="gave").wait_for()
+        assert panel.locator(".span small").all_inner_texts() == ["ARG0", "V", "ARG1"]
         panel.locator("select").select_option("sentiment")
         panel.get_by_role("button", name="Analyse").click()
         panel.locator("ol.bars").wait_for()

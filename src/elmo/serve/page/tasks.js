@@ -52,7 +52,7 @@ export function create(panel) {
 
   function drawOne(record) {
     if (record.entities) return spans(record.tokens, record.entities);
-    if (record.arguments) return spans(record.tokens, [...record.arguments, { start: record.predicate, end: record.predicate + 1, label: "V" }]);
+    if (record.arguments) return spans(record.tokens, withPredicate(record));
     if (record.chains) return chains(record);
     if (record.probabilities) {
       const text = record.tokens ?? [...record.premise, "→", ...record.hypothesis];
@@ -61,6 +61,12 @@ export function create(panel) {
     }
     if (record.answer !== undefined) return passage(record);
     return element("pre", {}, JSON.stringify(record, null, 2));
+  }
+
+  /** The predicate is mostly among its arguments, as V. */
+  function withPredicate({ predicate, arguments: roles }) {
+    const marked = roles.some((role) => role.label === "V");
+    return marked ? roles : [...roles, { start: predicate, end: predicate + 1, label: "V" }];
   }
 
   /** Spans are half open: tokens start to end - 1. One may lie inside another; the mentions of chains do. */
