@@ -66,7 +66,7 @@ def test_a_lone_client_does_not_wait() -> None:
     assert batches_of(clients, seconds=0.01) == [1] * 20 + [4, 1]
 
 
-def test_a_full_batch_does_not_wait_for_more() -> None:
+def test_a_batch_keeps_to_its_budget() -> None:
     async def clients(batcher: Batcher) -> None:
         await asyncio.gather(*(batcher.embed([["word"] * 8], MEAN) for _ in range(40)))
 

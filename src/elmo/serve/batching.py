@@ -155,7 +155,7 @@ class Batcher:
                 call = self._calls.popleft() if lane == "long" and self._calls else None
                 if call is None:
                     self._gather(lane, last)
-                batch = [] if call is not None else self._take(lane)
+                    batch = self._take(lane)
             if call is not None:
                 _run_call(call)
             elif batch:
