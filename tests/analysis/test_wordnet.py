@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elmo.analysis.files import opened_folder
-from elmo.analysis.wordnet import WordNet, part_of_speech
+from elmo.analysis.wordnet import WordNet, glosses, part_of_speech
 from elmo.errors import InputError
 
 
@@ -40,6 +40,17 @@ def test_the_gloss_comes_without_examples(wordnet_folder: Path) -> None:
     wordnet = WordNet.read(wordnet_folder)
     assert wordnet.gloss("bank%1:17:00::") == "the ground beside a river"
     assert wordnet.gloss("river_bed%1:17:00::") == "what a river flows over"
+
+
+def test_only_sense_keys_have_glosses(wordnet_folder: Path) -> None:
+    found = glosses(["bank%1:17:00::", "cluster 1", "bank%1:17:00::"], wordnet_folder)
+    assert found == {"bank%1:17:00::": WordNet.read(wordnet_folder).gloss("bank%1:17:00::")}
+
+
+def test_a_database_without_glosses_is_named(wordnet_folder: Path) -> None:
+    (wordnet_folder / "data.noun").unlink()
+    with pytest.raises(InputError, match=r"no data\.noun .* wordnet-base"):
+        glosses(["bank%1:17:00::"], wordnet_folder)
 
 
 def test_a_folder_without_a_database_is_refused_with_advice(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ Left out: relations between synsets, and finding a lemma from an inflected form 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from elmo.analysis.files import opened_folder
 from elmo.errors import InputError
 
 # The number after the % of a sense key. 5 is a satellite adjective: another spelling of "adjective" in the database.
@@ -92,10 +93,23 @@ class WordNet:
     def gloss(self, key: str) -> str:
         """What a sense means, without the examples: 'sloping land (especially the slope beside a body of water)'."""
         sense = self._by_key[key]
-        with (self.folder / _DATA_FILE[sense.part_of_speech]).open("rb") as data:
+        path = self.folder / _DATA_FILE[sense.part_of_speech]
+        if not path.is_file():
+            raise InputError(
+                f"There is no {path.name} beside {self.folder}'s index.sense; glosses stand there. Name a whole WordNet"
+                " 3.0 (Debian: apt install wordnet-base wordnet-sense-index)."
+            )
+        with path.open("rb") as data:
             data.seek(sense.offset)
             text = data.readline().decode().partition(" | ")[2]
         return text.partition('; "')[0].strip()
+
+
+def glosses(labels: Iterable[str], database: str | Path) -> dict[str, str]:
+    """What those of the labels mean that are sense keys, by a `dict` folder or an archive of it."""
+    with opened_folder(Path(database)) as folder:
+        wordnet = WordNet.read(folder)
+        return {label: wordnet.gloss(label) for label in sorted(set(labels)) if label in wordnet}
 
 
 def part_of_speech(key: str) -> str:

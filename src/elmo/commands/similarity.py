@@ -39,6 +39,7 @@ def similarity(
     from elmo.analysis.similarity import find_in_senses, find_in_text, map_word
     from elmo.analysis.similarity_plot import plot_word
     from elmo.analysis.word_in_context import EXAMPLES, read_occurrences
+    from elmo.analysis.wordnet import glosses
     from elmo.text.inputs import read_sentences
 
     source = EXAMPLES if corpus is None else corpus
@@ -58,7 +59,7 @@ def similarity(
     embedder = open_embedder(model, "reset")
     watch = Stopwatch()
     word_map = map_word(embedder, occurrences, clusters=clusters, seed=seed)
-    meanings = _meanings({each.sense for each in word_map.occurrences}, wordnet)
+    meanings = glosses((each.sense for each in word_map.occurrences), wordnet) if wordnet else {}
     plot_word(word_map, output, meanings=meanings)
     messages.print(f"{len(occurrences)} occurrences: {output}")
     if json_file is not None:
@@ -70,15 +71,3 @@ def similarity(
             "layers": [{**asdict(layer), "points": layer.points.tolist()} for layer in word_map.layers],
         }
         write_json(json_file, data, provenance=collect(seed=seed, seconds=watch.seconds))
-
-
-def _meanings(senses: set[str], wordnet: Path | None) -> dict[str, str]:
-    """The glosses of sense keys; nothing for other labels, or when no WordNet was named."""
-    if wordnet is None:
-        return {}
-    from elmo.analysis.files import opened_folder
-    from elmo.analysis.wordnet import WordNet
-
-    with opened_folder(wordnet) as folder:
-        database = WordNet.read(folder)
-        return {sense: database.gloss(sense) for sense in sorted(senses) if sense in database}

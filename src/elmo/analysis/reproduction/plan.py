@@ -40,8 +40,9 @@ class Plan:
     """The user's own settings, for the tasks that have them all."""
 
     def settings_of(self, task: str) -> tuple[str, ...]:
-        """A task's overrides; the user's come last."""
-        return (*self.task_settings.get(task, ()), *self.overrides)
+        """A task's overrides, those of the user instead of the plan's."""
+        chosen = {change.partition("=")[0]: change for change in (*self.task_settings.get(task, ()), *self.overrides)}
+        return tuple(chosen.values())
 
 
 def full_plan(preset: str = "quick", seeds: int = 3) -> Plan:

@@ -27,7 +27,7 @@ from elmo.analysis.sense_probe import probe_senses
 from elmo.analysis.similarity import LayerMap, WordMap, map_word
 from elmo.analysis.similarity_plot import draw_word
 from elmo.analysis.word_in_context import Occurrence
-from elmo.analysis.wordnet import WordNet
+from elmo.analysis.wordnet import WordNet, glosses
 from elmo.errors import InputError, MissingExtraError
 from elmo.tasks.cells import content_digest
 
@@ -130,7 +130,7 @@ def neighbours(shop: Workshop) -> Section:
         for near in asked["nearest"]
     ]
     words = ", ".join(f"{each['word']} {each['similarity']:.2f}" for each in result["static"])
-    figures, missing = _map_figure(result["map"])
+    figures, missing = _map_figure(shop, result["map"])
     limit = f" --limit {shop.plan.neighbour_sentences}" if shop.plan.neighbour_sentences else ""
     return Section(
         title,
@@ -208,12 +208,16 @@ def _as_plain(word_map: WordMap) -> dict[str, Any]:
     return {"word": word_map.word, "occurrences": [asdict(each) for each in word_map.occurrences], "layers": layers}
 
 
-def _map_figure(plain: dict[str, Any]) -> tuple[tuple[ReportFigure, ...], tuple[str, ...]]:
+def _map_figure(shop: Workshop, plain: dict[str, Any]) -> tuple[tuple[ReportFigure, ...], tuple[str, ...]]:
     occurrences = [Occurrence(**each) for each in plain["occurrences"]]
     layers = [LayerMap(**{**layer, "points": np.array(layer["points"])}) for layer in plain["layers"]]
     caption = f"The occurrences of “{plain['word']}” in SemCor by sense, layer by layer."
     try:
-        figure = draw_word(WordMap(plain["word"], occurrences, layers))
+        meanings = glosses((each.sense for each in occurrences), shop.data.wordnet())
+    except InputError:
+        meanings = {}  # keys name the senses as well, if less readably
+    try:
+        figure = draw_word(WordMap(plain["word"], occurrences, layers), meanings=meanings)
     except MissingExtraError as error:
         return (), (str(error),)
     return (ReportFigure("occurrences", png_bytes(figure), caption),), ()
