@@ -122,12 +122,12 @@ def neighbours(shop: Workshop) -> Section:
         return Section(title, missing=(str(error),))
     rows = [
         (
-            _around(asked["tokens"], asked["position"]),
+            "" if number else _around(asked["tokens"], asked["position"]),
             f"{near['similarity']:.2f}",
             _around(near["tokens"], near["position"]),
         )
         for asked in result["asked"]
-        for near in asked["nearest"]
+        for number, near in enumerate(asked["nearest"])
     ]
     words = ", ".join(f"{each['word']} {each['similarity']:.2f}" for each in result["static"])
     figures, missing = _map_figure(shop, result["map"])
