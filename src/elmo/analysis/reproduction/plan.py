@@ -66,7 +66,7 @@ def quick_plan(seeds: int = 1) -> Plan:
             "named_entities": ("training.fraction=0.5", "training.max_epochs=5"),
             "sentiment": ("training.fraction=0.5", "training.max_epochs=4"),
         },
-        shares=(0.01, 0.1, 1.0),
+        shares=(0.03, 0.1, 0.3, 1.0),
         max_stretch=3.0,
         vector_sources=("enwik8",),
         vectors=VectorSettings(epochs=1),
