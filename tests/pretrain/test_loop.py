@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from elmo.checkpoints.pretrained import load
-from elmo.pretrain import start
+from elmo.pretrain import loop, perplexity, start
 from elmo.pretrain.checkpoint import read
 from elmo.pretrain.loop import Report, TrainingError, train
 from elmo.pretrain.settings import PretrainSettings
@@ -77,6 +77,26 @@ def test_it_learns_and_leaves_a_model(project: Make, tmp_path: Path) -> None:
     assert len(model.vocabulary) == len(model.softmax.weight) == made.run.softmax.num_words
     for name, tensor in made.run.bilm.state_dict().items():
         assert torch.equal(model.state_dict()[name], tensor)
+
+
+@pytest.mark.parametrize(("tokens", "more"), [(10**6, 0), (20, 1)])
+def test_what_was_measured_whole_is_not_measured_again(
+    project: Make, monkeypatch: pytest.MonkeyPatch, tokens: int, more: int
+) -> None:
+    calls: list[int | None] = []
+
+    def counted(*args: Any, max_tokens: int | None, **options: Any) -> Any:
+        calls.append(max_tokens)
+        return perplexity.measure(*args, max_tokens=max_tokens, **options)
+
+    monkeypatch.setattr(loop, "measure", counted)
+    made = project("run", "training.updates=60", "training.evaluate_every=20", f"training.evaluate_tokens={tokens}")
+    reports = run(made)
+    assert made.run.progress.best_update == 60, "the last model is the best"
+    sources = made.run.corpus.role("heldout")
+    assert len(calls) == (3 + more) * len(sources)
+    final = next(report for report in reports if report.kind == "final")
+    assert final.values["all"]["tokens"] == sum(source.num_tokens for source in sources)
 
 
 def test_reports_say_what_is_sampled_and_how_far_it_is(project: Make) -> None:

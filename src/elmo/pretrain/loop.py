@@ -84,11 +84,15 @@ def evaluate(run: Run, observe: Observer) -> bool:
 
 def _finish(run: Run, checkpoints: CheckpointFolder, observe: Observer, export: Callable[[], None]) -> None:
     """Measure the best model on all held-out text, and write that down with it."""
-    best = checkpoints.path(run.progress.best_update or 0)
-    if not run.corpus.role("heldout") or not best.exists():
+    best, heldout = checkpoints.path(run.progress.best_update or 0), run.corpus.role("heldout")
+    if not heldout or not best.exists():
         return
-    run.load_weights(checkpoint.read(best))
-    run.heldout = {name: result.values() for name, result in _measure(run, None).items()}
+    # The last evaluation may have been of this very model on all of the text; with a large softmax that took minutes.
+    is_last = run.progress.best_update == run.progress.update
+    read = run.heldout.get("all", {}).get("tokens", 0)
+    if not is_last or read < sum(source.num_tokens for source in heldout):
+        run.load_weights(checkpoint.read(best))
+        run.heldout = {name: result.values() for name, result in _measure(run, None).items()}
     observe(Report("final", run.progress.best_update or 0, dict(run.heldout)))
     if run.world.leads:
         export()
