@@ -43,9 +43,9 @@ def main() -> None:
         raise SystemExit(f"Other processes take {others:.0%} of this machine; wait for them, or give --busy.")
     machine = run_alone([sys.executable, HERE / "machine.py", 2.0]).result
     results = {size: measure(size, arguments) for size in ("small", "full")[: 1 + arguments.full]}
-    table = f"{markdown(results, machine)}\n\n{against_goals(results, machine)}"
-    print(table)
     summary = summarise(results, machine)
+    table = f"{markdown(results, machine)}\n\n{against_goals(summary)}"
+    print(table)
     origin = provenance.collect(seed=0)
     report = provenance.Report(f"pretrain_{origin.date[:10]}", "Training speed", table, summary)
     provenance.write_report(report, arguments.output, provenance=origin)
@@ -100,22 +100,22 @@ def markdown(results: dict[str, dict[str, dict[str, Any]]], machine: dict[str, A
     return "\n".join(lines)
 
 
-def against_goals(results: dict[str, dict[str, dict[str, Any]]], machine: dict[str, Any]) -> str:
+def against_goals(summary: dict[str, Any]) -> str:
     """What was wanted beside what was reached, in float32; the fast path reads the same streams as the others."""
 
     def verdict(reached: float, goal: float) -> str:
         return "reached" if reached >= goal else f"**short by {1 - reached / goal:.0%}**"
 
-    small = results["small"]
-    beside = small["fast"]["tokens_per_second"] / small["readable"]["tokens_per_second"]
-    share = small["fast"]["tokens_per_second"] / limit(small["fast"], machine)
+    beside, share = summary["reference_x"], summary["share_of_limit"]
     lines = [
         f"- {READABLE_GOAL:g} x the readable path: {beside:.1f} x, {verdict(beside, READABLE_GOAL)}.",
         f"- {LIMIT_GOAL:.0%} of the limit: {share:.0%}, {verdict(share, LIMIT_GOAL)}.",
     ]
-    for size, runs in results.items():
-        times = {name: run["tokens_per_second"] / BILM_TF[size][0] for name, run in runs.items()}
+    for size, figures in {"small": summary, "full": summary.get("full")}.items():
+        if figures is None:
+            continue
         goal = BILM_TF_GOAL[size]
+        times = {name: way["tokens_per_second"] / BILM_TF[size][0] for name, way in figures["ways"].items()}
         lines.append(
             f"- {goal:g} x bilm-tf at {size}: {times['fast']:.2f} x on streams as it has them, "
             f"{verdict(times['fast'], goal)}; {times['fast, sentences']:.2f} x on whole sentences, the default, "

@@ -81,9 +81,8 @@ def test_tables_4_5_and_6() -> None:
     }
     assert [claim.verdict for claim in claims.meaning_is_higher(f1)] == ["held", "held for 1 of 2", "not held"]
     f1["layer 2, whitened"] = {"four": 66.3, "ALL": 65.6}
-    assert {claim.text: claim.verdict for claim in claims.meaning_is_higher(f1)}[
-        "The same with whitened layers"
-    ] == "held"
+    verdicts = {claim.text: claim.verdict for claim in claims.meaning_is_higher(f1)}
+    assert verdicts["The same with whitened layers"] == "held"
     assert claims.syntax_is_lower({"upos": {"layer 1": 94.0, "layer 2": 93.0}})[0].verdict == "held"
     assert claims.syntax_is_lower({"upos": {"layer 1": 94.0}}) == []
     assert claims.neighbours_share_the_sense("play", 60, 40).verdict == "held"
