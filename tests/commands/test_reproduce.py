@@ -73,7 +73,18 @@ def test_wrong_arguments_get_one_sentence(data: Path, tmp_path: Path) -> None:
         (["--data", str(tmp_path / "nothing")], "elmo: There is no folder"),
         (["--data", str(data), "--quick", "--preset", "paper"], "elmo: --quick is a plan for the quick presets"),
         (["--data", str(data), "--only", "table-9"], "elmo: There is no part 'table-9'"),
+        (["--data", str(data), "--ablate", "senses"], "elmo: There is no task 'senses'"),
     ):
         result = subprocess.run(command(*arguments, "-o", str(tmp_path / "report")), capture_output=True, text=True)
         assert result.returncode == 2 and result.stderr.startswith(message) and result.stderr.count("\n") == 1
         assert not (tmp_path / "report").exists()
+
+
+def test_any_task_may_be_ablated(data: Path, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> None:
+    make_bilm().save_pretrained(tmp_path / "model")
+    report = tmp_path / "report"
+    line = command("--data", str(data), "-o", str(report), "-m", str(tmp_path / "model"), "--only", "table-3")
+    subprocess.run([*line, "--ablate", "sentiment", "--set", "training.max_epochs=1"], capture_output=True, check=True)
+    assert len(cells(report)) == 6, "three places, two seeds"
+    page = (report / "report.md").read_text()
+    assert "| sentiment | accuracy |" in page and "entailment" not in page

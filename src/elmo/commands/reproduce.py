@@ -25,6 +25,9 @@ def reproduce(
     only: Annotated[
         str | None, typer.Option(help="Parts of the report, commas between: table-1 to table-6, figure-1, figure-2.")
     ] = None,
+    ablate: Annotated[
+        str | None, typer.Option(help="The tasks of tables 2 and 3 and figure 1, commas between; else the paper's.")
+    ] = None,
     cells: Annotated[Path | None, typer.Option(help="Folder for the cells, if not the report's own.")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of all tasks, such as training.max_epochs=3.")
@@ -49,7 +52,9 @@ def reproduce(
         raise ConfigError("--quick is a plan for the quick presets; leave out --quick or --preset.")
     plan = quick_plan(seeds or 1) if quick else full_plan(preset, seeds or 3)
     plan = replace(plan, overrides=tuple(overrides or ()))
-    parts = tuple(part.strip() for part in only.split(",")) if only else tuple(PARTS)
+    if ablate:
+        plan = plan.ablating(_names(ablate))
+    parts = _names(only) if only else tuple(PARTS)
     if threads:
         torch.set_num_threads(threads)
     # Denormal numbers, which training meets often, are slower than others by a factor of ten and more.
@@ -71,3 +76,7 @@ def reproduce(
         for reason in section.missing:
             typer.echo(f"{'left out':>15}  {section.title}: {reason}")
     typer.echo(str(output / "report.html"))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
