@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from elmo.embedding.to_file import model_identity
 from elmo.errors import ConfigError, ElmoError, InputError
+from elmo.peak_memory import peak_bytes
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 from elmo.scale.output_folder import OutputFolder
 from elmo.scale.partitions import LOOKS_AT_ONCE, Partition, plan_partitions
@@ -118,7 +118,7 @@ class PartitionWorker:
         except ElmoError as error:
             return PartitionReport(partition.name, problem=str(error))
         return PartitionReport(
-            partition.name, num_rows, num_tokens, time.monotonic() - started, os.getpid(), _peak_bytes()
+            partition.name, num_rows, num_tokens, time.monotonic() - started, os.getpid(), peak_bytes()
         )
 
     def _write(self, partition: Partition) -> tuple[int, int]:
@@ -231,12 +231,3 @@ def _identity(job: Job, partition_bytes: int) -> dict[str, object]:
         "holds_tokens": job.rows.holds_tokens,
         "partition_bytes": partition_bytes,
     }
-
-
-def _peak_bytes() -> int:
-    """Of this process since its program began; 0 where the system does not tell."""
-    try:
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-    except OSError:
-        return 0
-    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))

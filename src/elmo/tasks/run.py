@@ -8,13 +8,10 @@ was broken off goes on where it stopped. Nothing is printed; `report` hears of e
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
-import re
 import shutil
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +23,7 @@ from torch import Tensor
 from elmo import config
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import InputError
+from elmo.peak_memory import forget_peak, peak_bytes
 from elmo.tasks.adaptation import AdaptationFacts, adapt
 from elmo.tasks.layer_cache import LayerCache
 from elmo.tasks.layers.text_batches import LayerSource
@@ -126,7 +124,7 @@ def run(
 
     `source`: the layers of this text, if other runs have made them already; the caller's own, who deletes it.
     """
-    forget_peak_memory()
+    forget_peak()
     data = prepare(job)
     job.folder.mkdir(parents=True, exist_ok=True)
     bilm, adaptation = adapted(job, data, bilm, report)
@@ -147,7 +145,7 @@ def run(
         "adaptation": asdict(adaptation) if adaptation is not None else None,
         "cache_bytes": source.num_bytes if source is not None else 0,
         "cache_seconds": round(source.seconds, 1) if source is not None else 0.0,
-        "peak_memory_mb": peak_memory_mb(),
+        "peak_memory_mb": round(peak_bytes() / (1 << 20), 1),
         "settings": config.to_dict(job.settings),
     }
     partial = job.folder / f"{RESULTS_FILE}.partial"
@@ -197,26 +195,6 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     """Mean and standard deviation (of a sample) over seeds."""
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return {"mean": round(statistics.mean(values), 3), "std": round(deviation, 3)}
-
-
-def forget_peak_memory() -> None:
-    """Begin to measure anew, so that a run's figure is not that of the run before it; Linux alone can."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-
-
-def peak_memory_mb() -> float:
-    """The most memory that this process has held; 0 where the system does not tell (Windows)."""
-    with contextlib.suppress(OSError):
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-        if peak_line := re.search(r"VmHWM:\s+(\d+) kB", status):
-            return round(int(peak_line[1]) / (1 << 10), 1)
-    try:
-        import resource
-    except ImportError:
-        return 0.0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10), 1)
 
 
 def _run_seed(
