@@ -8,9 +8,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import elmo
 from elmo.checkpoints.checkpoint import Checkpoint
 from elmo.checkpoints.detect import open_checkpoint
 from elmo.commands import app
+from elmo.embedding.carried_state import compute_warm_state
 from elmo.errors import ElmoError
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -59,6 +61,19 @@ def test_smaller_storages(storage: str, smaller_than: float, tmp_path: Path) -> 
     assert sizes[0] < smaller_than * sizes[1] + header
 
 
+def test_a_published_model_gets_a_warm_state(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("One sentence .\n\nAnother one .\n", encoding="utf-8")
+    convert(GOLDEN / "allennlp/relu2", tmp_path / "ours", "--warm-text", tmp_path / "text.txt")
+    model = elmo.load(tmp_path / "ours")
+    wanted = compute_warm_state(model, [["One", "sentence", "."], ["Another", "one", "."]])
+    assert model.warm_state is not None
+    torch.testing.assert_close(model.warm_state.cell, wanted.cell)
+    (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
+    with pytest.raises(ElmoError, match="give at least one sentence"):
+        convert(GOLDEN / "allennlp/relu2", tmp_path / "nothing", "--warm-text", tmp_path / "empty.txt")
+    assert not (tmp_path / "nothing").exists()
+
+
 def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     target = tmp_path / "ours"
     convert(GOLDEN / "allennlp/relu2", target)
@@ -95,6 +110,7 @@ def test_what_hdf5_cannot_hold_is_refused_and_words_are_the_way_out(tmp_path: Pa
     [
         (["w.hdf5", "--to", "native"], "A native model is a folder"),
         (["w.hdf5", "--storage", "int8"], "hold float32 only"),
+        (["w.hdf5", "--warm-text", "text.txt"], "hold no warm state"),
         (["out", "--words", "missing.txt"], "Cannot read missing.txt"),
     ],
 )

@@ -43,6 +43,10 @@ def test_resetting_some_rows(bilm: PretrainedBiLM) -> None:
 def test_the_warm_state_is_one_row_that_text_left(bilm: PretrainedBiLM) -> None:
     warm = compute_warm_state(bilm, [["one", "sentence", "."]])
     torch.testing.assert_close(warm.cell, _after(bilm, ["one", "sentence", "."]).cell)
+    warm = compute_warm_state(bilm, [["one", "sentence"], ["."]], batch_size=1)
+    with torch.no_grad():
+        first = bilm(bilm.indexer.batch([["one", "sentence"]])).state
+        torch.testing.assert_close(warm.hidden, bilm(bilm.indexer.batch([["."]]), first).state.hidden)
     warm = compute_warm_state(bilm, [["a", "b"], ["c"], ["d"]], batch_size=2)
     assert warm.batch_size == 1
     with pytest.raises(InputError, match="at least one"):

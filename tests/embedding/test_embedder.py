@@ -153,7 +153,7 @@ def test_carry_goes_on_from_call_to_call_until_reset(bilm: PretrainedBiLM) -> No
 
 
 def test_warm_starts_every_sentence_alike(bilm: PretrainedBiLM) -> None:
-    with pytest.raises(ConfigError, match="compute_warm_state"):
+    with pytest.raises(ConfigError, match="elmo convert MODEL FOLDER --warm-text FILE"):
         Embedder(bilm, state="warm")
     bilm.warm_state = compute_warm_state(bilm, [["some", "text"], ["."]])
     results = Embedder(bilm, state="warm").embed([["a", "b"], ["c"], ["a", "b"]])

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.carried_state import compute_warm_state
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.pretrain.scoring import Scorer
 from elmo.pretrain.softmax import WordSoftmax
-from elmo.pretrain.warm_state import make_warm_state
 from elmo.text.vocabulary import Vocabulary
 
 WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "dog", "sees", ".")
@@ -81,23 +81,11 @@ def test_states(model: PretrainedBiLM) -> None:
     assert not torch.allclose(reset[1].forward, carried[1].forward)
     with pytest.raises(ConfigError, match="no warm state"):
         Scorer(model, state="warm")
-    model.warm_state = make_warm_state(model, TEXT * 3, rows=3)
+    model.warm_state = compute_warm_state(model, TEXT * 3, batch_size=3)
     assert model.warm_state.hidden.shape == (2, 2, 1, 6)
     warm = list(Scorer(model, state="warm").score(TEXT))
     assert not torch.allclose(reset[0].forward, warm[0].forward)
     torch.testing.assert_close(warm[1].forward, next(Scorer(model, state="warm").score([TEXT[1]])).forward)
-
-
-def test_a_warm_state_of_one_text_is_its_last_state(model: PretrainedBiLM) -> None:
-    warm = make_warm_state(model, TEXT, rows=1)
-    state = None
-    with torch.no_grad():
-        for sentence in TEXT:
-            state = model(model.indexer.batch([sentence]), state).state
-    assert state is not None
-    torch.testing.assert_close(warm.hidden, state.hidden)
-    with pytest.raises(InputError, match="no sentence"):
-        make_warm_state(model, [])
 
 
 @pytest.mark.parametrize("empty", [[], [[]]])

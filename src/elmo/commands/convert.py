@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,9 @@ from elmo.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from elmo.checkpoints.checkpoint import Checkpoint
+
+
+_WARM_SENTENCES = 2_000
 
 
 class Format(StrEnum):
@@ -41,6 +46,10 @@ def convert(
         Path | None,
         typer.Option(help="Make a model of these words only, one a line: its token encoder becomes a table."),
     ] = None,
+    warm_text: Annotated[
+        str | None,
+        typer.Option(help="Sentences, one a line, whose mean state is kept with a native model for --state warm."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what stands at DST.")] = False,
 ) -> None:
     """Turn any ELMo model into our format, or into the hdf5 files of bilm-tf and AllenNLP."""
@@ -52,6 +61,8 @@ def convert(
         )
     if to is Format.hdf5 and storage is not Storage.float32:
         raise ConfigError(f"The hdf5 files hold float32 only; --storage {storage} needs --to native.")
+    if to is Format.hdf5 and warm_text is not None:
+        raise ConfigError("The hdf5 files hold no warm state; --warm-text needs --to native.")
     if target.is_file() and not force:  # The rest is checked when the files are known; this saves opening the model.
         raise ConfigError(f"{target} exists already. Give another name, or --force to replace it.")
 
@@ -64,6 +75,8 @@ def convert(
     checkpoint = opened.checkpoint
     if words is not None:
         checkpoint = with_fixed_words(checkpoint, _read_words(words), source=source)
+    if warm_text is not None:
+        checkpoint = _with_warm_state(checkpoint, warm_text, source=source)
     if to is Format.hdf5:
         written = write_hdf5(checkpoint, target, force=force)
     else:
@@ -73,6 +86,18 @@ def convert(
     typer.echo(f"{source} ({opened.format}) -> {', '.join(str(path) for path in written)}")
     for note in _left_out(checkpoint, opened.checkpoint, to):
         typer.echo(f"Left out: {note}.")
+
+
+def _with_warm_state(checkpoint: Checkpoint, text: str, *, source: str) -> Checkpoint:
+    from elmo.checkpoints.pretrained import PretrainedBiLM
+    from elmo.embedding.carried_state import compute_warm_state
+    from elmo.text.inputs import read_sentences
+
+    bilm = PretrainedBiLM.from_checkpoint(checkpoint, source=source)
+    read = read_sentences(text, tokenizer=checkpoint.config.tokenizer)
+    # The mean no longer moves after a few hundred sentences; the rest of a long file would only take time.
+    sentences = list(islice((sentence.tokens for sentence in read if sentence.tokens), _WARM_SENTENCES))
+    return replace(checkpoint, warm_state=compute_warm_state(bilm, sentences))
 
 
 def _read_words(path: Path) -> list[str]:

@@ -71,8 +71,9 @@ class CarriedState:
 def compute_warm_state(bilm: PretrainedBiLM, sentences: Sequence[Sequence[str]], *, batch_size: int = 32) -> BiLMState:
     """A state to start every sentence from: the mean over the rows that reading these token lists leaves behind.
 
-    The rows are read with carried state, so that the mean is one of states in the middle of text. A few hundred
-    sentences of the kind to be embedded are enough.
+    A model trained on endless streams has hardly ever seen the zeros that `reset` starts from. The rows are read with
+    carried state, so that the mean is one of states in the middle of text, and the same for every sentence. A few
+    hundred sentences of the kind to be embedded are enough.
     """
     if not sentences:
         raise InputError("A warm state is computed from text; give at least one sentence.")

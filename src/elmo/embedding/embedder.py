@@ -116,9 +116,8 @@ class Embedder:
             self.cache.load(folder / WORDS_FILE)
         if state == "warm" and self.model.warm_state is None:
             raise ConfigError(
-                "This model has no warm state. Compute one from text of your kind, "
-                "model.warm_state = elmo.embedding.carried_state.compute_warm_state(model, sentences), "
-                "and keep it with model.save_pretrained; or use state='reset'."
+                "This model has no warm state. Make one from text of your kind with "
+                "`elmo convert MODEL FOLDER --warm-text FILE`, and use that folder; or use state='reset'."
             )
 
     @property

@@ -70,7 +70,7 @@ class Scorer:
         if state not in STATES:
             raise ConfigError(f"Unknown state {state!r}; expected one of {', '.join(STATES)}.")
         if state == "warm" and model.warm_state is None:
-            raise ConfigError(f"{source} has no warm state saved with it; use reset or carry.")
+            raise ConfigError(f"{source} has no warm state (elmo convert --warm-text makes one); use reset or carry.")
         self.state = state
 
     def score(self, sentences: Iterable[Sequence[str]], *, batch_tokens: int = 4096) -> Iterator[SentenceScore]:
