@@ -103,3 +103,12 @@ def test_all_sets_are_read_alike(senses_folder: Path) -> None:
     assert [each.punctuation for each in sets[1:]] == [train.has_punctuation()] * (len(sets) - 1)
     for each in sets:
         assert all(sentence.words[-1] == "." for sentence in each.sentences())
+
+
+@pytest.mark.parametrize("attribute", ['id="t0"', 'lemma="bank"', 'pos="NOUN"'])
+def test_an_instance_that_lacks_something_is_named_by_its_sentence(tmp_path: Path, attribute: str) -> None:
+    instance = '<instance id="t0" lemma="bank" pos="NOUN">bank</instance>'.replace(attribute, "")
+    path = tmp_path / "x.data.xml"
+    path.write_text(f'<corpus><text><sentence id="d0.s7">{instance}</sentence></text></corpus>')
+    with pytest.raises(InputError, match=r"x\.data\.xml, sentence d0\.s7: found the instance 'bank' with .* expected"):
+        list(read_sentences(path))

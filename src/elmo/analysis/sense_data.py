@@ -62,13 +62,7 @@ class SenseSet:
     def open(cls, data: str | Path) -> SenseSet:
         """The set of a `NAME.data.xml`, its keys read from the `NAME.gold.key.txt` beside it."""
         data = Path(data)
-        name = data.name.partition(".data.xml")[0]
-        gold = find_file(data.parent, f"{name}.gold.key.txt")
-        if ".data.xml" not in data.name or not data.is_file() or gold is None:
-            raise InputError(
-                f"{data} is not a sense-tagged set; expected a NAME.data.xml with a NAME.gold.key.txt beside it."
-            )
-        return cls(name, data, read_gold(gold))
+        return cls(_set_name(data), data, read_gold(gold_file(data)))
 
     def sentences(self) -> Iterator[SenseSentence]:
         """The sentences in order; every target has its right keys in `gold`."""
@@ -108,6 +102,16 @@ def made_alike(train: SenseSet, evaluation: Sequence[SenseSet], keep: bool | Non
     return [replace(train, closed=True), *(replace(each, punctuation=punctuation, closed=True) for each in evaluation)]
 
 
+def gold_file(data: Path) -> Path:
+    """The `NAME.gold.key.txt` beside a `NAME.data.xml`, plain or compressed."""
+    gold = find_file(data.parent, f"{_set_name(data)}.gold.key.txt")
+    if ".data.xml" not in data.name or not data.is_file() or gold is None:
+        raise InputError(
+            f"{data} is not a sense-tagged set; expected a NAME.data.xml with a NAME.gold.key.txt beside it."
+        )
+    return gold
+
+
 def read_gold(path: str | Path) -> dict[str, tuple[str, ...]]:
     """Instance id -> its right sense keys."""
     gold = {}
@@ -125,7 +129,7 @@ def read_sentences(path: str | Path) -> Iterator[SenseSentence]:
         with open_binary(Source(Path(path)), ReadProgress()) as source:
             for _, element in ElementTree.iterparse(source, events=("end",)):
                 if element.tag == "sentence":
-                    yield _sentence(element)
+                    yield _sentence(path, element)
                 # A finished element is emptied at once: the tree of a whole corpus would fill the memory.
                 if element.tag in ("sentence", "text"):
                     element.clear()
@@ -152,13 +156,24 @@ def _is_word(token: str) -> bool:
     return any(character.isalnum() for character in token)
 
 
-def _sentence(element: ElementTree.Element) -> SenseSentence:
+def _set_name(data: Path) -> str:
+    return data.name.partition(".data.xml")[0]
+
+
+def _sentence(path: str | Path, element: ElementTree.Element) -> SenseSentence:
     words: list[str] = []
     targets = []
     for token in element:
         parts = [plain_token(part) for part in (token.text or "").split()]
         if token.tag == "instance" and parts:
             start, end = len(words), len(words) + len(parts)
-            targets.append(SenseTarget(token.attrib["id"], token.attrib["lemma"], token.attrib["pos"], start, end))
+            facts = [token.get(name, "") for name in ("id", "lemma", "pos")]
+            if not all(facts):
+                raise InputError(
+                    f"{path}, sentence {element.get('id', 'without an id')}: found the instance {token.text!r} with "
+                    f"{token.attrib}; expected an id, a lemma and a pos."
+                )
+            name, lemma, part_of_speech = facts
+            targets.append(SenseTarget(name, lemma, part_of_speech, start, end))
         words += parts
     return SenseSentence(tuple(words), tuple(targets))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from itertools import islice
@@ -19,10 +20,9 @@ from elmo.analysis.neighbours import NeighbourIndex
 from elmo.analysis.plots import png_bytes
 from elmo.analysis.pos_probe import ProbeSettings, probe_tokens
 from elmo.analysis.reproduction import claims, paper
-from elmo.analysis.reproduction.data import MissingDataError
 from elmo.analysis.reproduction.report import ReportFigure, ReportTable, Section
 from elmo.analysis.reproduction.workshop import Workshop
-from elmo.analysis.sense_data import SenseSet, made_alike
+from elmo.analysis.sense_data import SenseSentence, SenseSet, gold_file, made_alike
 from elmo.analysis.sense_probe import probe_senses
 from elmo.analysis.similarity import LayerMap, WordMap, map_word
 from elmo.analysis.similarity_plot import draw_word
@@ -37,18 +37,13 @@ _FIRST_SENSE = "WordNet first sense"
 def parts_of_speech(shop: Workshop) -> Section:
     """Table 6."""
     title = "Table 6: parts of speech by a linear classifier on each layer"
+    settings = ProbeSettings(max_epochs=shop.plan.probe_epochs)
     try:
         files = shop.data.treebank()
+        key = {"files": [content_digest(path) for path in files], "settings": asdict(settings)}
+        result = shop.measure("parts_of_speech", key, lambda: _parts_of_speech(shop, files, settings))
     except InputError as error:
         return Section(title, missing=(str(error),))
-    settings = ProbeSettings(max_epochs=shop.plan.probe_epochs)
-    key = {"files": [content_digest(path) for path in files], "settings": asdict(settings)}
-
-    def compute() -> dict[str, Any]:
-        results = probe_tokens(shop.embedder, labelled_corpora(files, "both"), settings=settings)
-        return {"probes": {kind: asdict(result) for kind, result in results.items()}}
-
-    result = shop.measure("parts_of_speech", key, compute)
     probes = result["probes"]
     names = [row["name"] for row in next(iter(probes.values()))["rows"]]
     rows = [("most frequent tag of the word", *(f"{probe['baseline_test']:.2f}" for probe in probes.values()), "")]
@@ -72,19 +67,10 @@ def word_senses(shop: Workshop) -> Section:
     title = "Table 5: word senses by nearest neighbour"
     try:
         folder, wordnet = shop.data.senses(), shop.data.wordnet()
-    except MissingDataError as error:
+        key = {"files": [content_digest(folder), content_digest(wordnet)]}
+        result = shop.measure("word_senses", key, lambda: _word_senses(shop, folder, wordnet))
+    except InputError as error:
         return Section(title, missing=(str(error),))
-    key = {"files": [content_digest(folder), content_digest(wordnet)]}
-
-    def compute() -> dict[str, Any]:
-        with ExitStack() as stack:
-            database = WordNet.read(stack.enter_context(opened_folder(wordnet)))
-            train, evaluation = sense_sets(folder, stack)
-            train, *evaluation = made_alike(train, evaluation)
-            found = probe_senses(shop.embedder, train, evaluation=evaluation, wordnet=database)
-        return {"f1": {row.name: row.figures() for row in found.rows}, "targets": found.num_targets}
-
-    result = shop.measure("word_senses", key, compute)
     f1: dict[str, dict[str, float]] = result["f1"]
     sets = list(f1[_FIRST_SENSE])
     rows = []
@@ -106,13 +92,13 @@ def neighbours(shop: Workshop) -> Section:
     word = shop.plan.neighbour_word
     title = f"Table 4: the nearest occurrences of “{word}”"
     try:
-        folder = shop.data.senses()
-    except MissingDataError as error:
+        corpus = sorted(shop.data.senses().rglob("semcor.data.xml*"))[0]
+        gold = gold_file(corpus)
+    except InputError as error:
         return Section(title, missing=(str(error),))
-    corpus = sorted(folder.rglob("semcor.data.xml*"))[0]
     static = shop.vectors or None
     key = {
-        "files": [content_digest(corpus), content_digest(static) if static else None],
+        "files": [content_digest(corpus), content_digest(gold), content_digest(static) if static else None],
         "sentences": shop.plan.neighbour_sentences,
         "word": word,
     }
@@ -150,12 +136,31 @@ def neighbours(shop: Workshop) -> Section:
     )
 
 
+def _parts_of_speech(shop: Workshop, files: Sequence[Path], settings: ProbeSettings) -> dict[str, Any]:
+    results = probe_tokens(shop.embedder, labelled_corpora(files, "both"), settings=settings)
+    return {"probes": {kind: asdict(result) for kind, result in results.items()}}
+
+
+def _word_senses(shop: Workshop, folder: Path, wordnet: Path) -> dict[str, Any]:
+    with ExitStack() as stack:
+        database = WordNet.read(stack.enter_context(opened_folder(wordnet)))
+        train, evaluation = sense_sets(folder, stack)
+        train, *evaluation = made_alike(train, evaluation)
+        found = probe_senses(shop.embedder, train, evaluation=evaluation, wordnet=database)
+    return {"f1": {row.name: row.figures() for row in found.rows}, "targets": found.num_targets}
+
+
 def _neighbours(shop: Workshop, corpus: Path, static: str | None) -> dict[str, Any]:
     word, limit = shop.plan.neighbour_word, shop.plan.neighbour_sentences
     tagged = SenseSet.open(corpus)
+
+    def sentences() -> Iterator[SenseSentence]:
+        """Those with words: an index counts no others, and the numbers here are the index's."""
+        return (sentence for sentence in islice(tagged.sentences(), limit) if sentence.words)
+
     uses = [
         (number, Occurrence(word, tagged.gold[target.id][0], sentence.words, target.start))
-        for number, sentence in enumerate(islice(tagged.sentences(), limit))
+        for number, sentence in enumerate(sentences())
         for target in sentence.targets
         if sentence.words[target.start : target.end] == (word,)
     ]
@@ -163,10 +168,10 @@ def _neighbours(shop: Workshop, corpus: Path, static: str | None) -> dict[str, A
     if len(senses) < 2:
         raise InputError(f"{corpus} has the word {word!r} in {len(senses)} senses; expected two or more to compare.")
     with tempfile.TemporaryDirectory(prefix="elmo-index-") as folder:
-        sentences = (sentence.words for sentence in islice(tagged.sentences(), limit))
+        words = (sentence.words for sentence in sentences())
         # An index makes its own folder.
         place = Path(folder) / "index"
-        build_index(shop.embedder, sentences, folder=place, model=shop.elmo_name, layers="top", static=static)
+        build_index(shop.embedder, words, folder=place, model=shop.elmo_name, layers="top", static=static)
         index = NeighbourIndex(place)
         asked = []
         for sense, _ in senses.most_common(2):
