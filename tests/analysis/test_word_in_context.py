@@ -53,3 +53,9 @@ def test_lines_and_words_that_do_not_fit_are_refused(tmp_path: Path, encoder: ob
     path.write_text("bank\triver\ta bank\nbank\tmoney\tthe bank\n")
     with pytest.raises(InputError, match="at least two senses"):
         compare_senses(encoder, read_occurrences(path))  # type: ignore[arg-type]
+
+
+def test_a_file_of_comments_alone_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("# word, sense, sentence\n\n")
+    with pytest.raises(InputError, match="holds no sentence with a word and its sense"):
+        read_occurrences(tmp_path / "a.tsv")

@@ -109,6 +109,12 @@ def test_senses_says_what_is_missing(tmp_path: Path, senses: Path) -> None:
         run("senses", str(tmp_path / "empty"), "--wordnet", str(tmp_path / "dict"), "--baselines")
     with pytest.raises(InputError, match="No WordNet database"):
         run("senses", str(senses), "--wordnet", str(tmp_path / "empty"), "--baselines")
+    evaluation = senses / "Evaluation_Datasets"
+    (evaluation / "senseval2").rename(evaluation / "ALL")
+    for path in (evaluation / "ALL").iterdir():
+        path.rename(path.with_name(path.name.replace("senseval2", "ALL")))
+    with pytest.raises(InputError, match="Evaluation_Datasets holds the set ALL alone"):
+        run("senses", str(senses), "--wordnet", str(tmp_path / "dict"), "--baselines")
 
 
 def test_context_uses_the_included_sentences(model: str, tmp_path: Path) -> None:

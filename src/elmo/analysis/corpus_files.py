@@ -55,6 +55,11 @@ def sense_sets(folder: Path, stack: ExitStack) -> tuple[SenseSet, list[SenseSet]
     place = unpacked[0] if unpacked else stack.enter_context(opened_folder(packed[0]))
     # ALL repeats the five sets, whose sum we make ourselves.
     evaluation = [each for each in find_sets(place) if each.name != "ALL"]
+    if not evaluation:
+        raise InputError(
+            f"{unpacked[0] if unpacked else packed[0]} holds the set ALL alone; expected the sets that it is made of, "
+            "such as senseval2."
+        )
     return SenseSet.open(corpora[0]), evaluation
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from elmo.analysis.layers import LayerStream, layer_names, with_average
 from elmo.errors import InputError
-from elmo.tasks.reading import bad_line, numbered_lines
+from elmo.tasks.reading import bad_line, numbered_lines, require_examples
 
 EXAMPLES = Path(__file__).parent / "ambiguous_words.tsv"
 
@@ -68,7 +68,7 @@ def read_occurrences(path: str | Path = EXAMPLES) -> list[Occurrence]:
             expected = "a word, a sense and a sentence, tabs between them, with the word once as a token of its own"
             raise bad_line(path, number, repr(line), expected)
         occurrences.append(Occurrence(fields[0], fields[1], tokens, places[0]))
-    return occurrences
+    return require_examples(path, occurrences, "sentence with a word and its sense")
 
 
 def compare_senses(encoder: LayerStream, occurrences: Sequence[Occurrence]) -> list[WordRow]:
