@@ -15,6 +15,7 @@ from elmo.pretrain.checkpoint import read
 from elmo.pretrain.loop import Report, TrainingError, train
 from elmo.pretrain.settings import PretrainSettings
 from elmo.pretrain.start import Project
+from elmo.pretrain.world import World
 
 Make = Callable[..., Project]
 
@@ -137,6 +138,32 @@ def test_early_stopping(project: Make) -> None:
     heldout = [report for report in reports if report.kind == "heldout"]
     assert reports[-1].kind == "early stop" and len(heldout) < 100
     assert [report.values["best"] for report in heldout[-4:]] == [True, False, False, False]
+
+
+def test_an_early_stop_lasts(project: Make, tmp_path: Path) -> None:
+    options = ["optimiser.learning_rate=0.2", "optimiser.schedule=constant", "training.updates=500"]
+    stopped = project("run", *options, "training.evaluate_every=2", "training.patience=3")
+    run(stopped)
+    resumed = start.resume(tmp_path / "run")
+    reports = run(resumed)
+    assert [report.kind for report in reports] == ["final", "early stop"]
+    assert resumed.run.progress.update == stopped.run.progress.update
+
+
+@pytest.mark.parametrize("heldout", [True, False])
+def test_the_processes_wait_for_the_model(
+    tmp_path: Path, settings: Callable[..., PretrainSettings], heldout: bool
+) -> None:
+    events: list[str] = []
+
+    class Recorder(World):
+        def wait(self) -> None:
+            events.append("wait")
+
+    chosen = settings() if heldout else settings("data.heldout=[]")
+    made = start.begin(chosen, tmp_path / "run", world=Recorder())
+    train(made.run, made.checkpoints, observe=lambda report: None, export=lambda: events.append("export"))
+    assert events[-2:] == ["export", "wait"]
 
 
 def test_nonsense_stops_the_run_and_names_the_last_good_checkpoint(project: Make) -> None:

@@ -40,7 +40,8 @@ Observer = Callable[[Report], None]
 def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export: Callable[[], None]) -> bool:
     """Train to the end (True) or until asked to stop (False); `export` writes the model when it is the best so far."""
     settings, world, heldout = run.settings.training, run.world, run.corpus.role("heldout")
-    meter, last_saved, tired = _Meter(), time.monotonic(), False
+    meter, last_saved = _Meter(), time.monotonic()
+    tired = 0 < settings.patience <= run.progress.failures  # a run that stopped early is over when it is resumed too
     with _stop_signals() as stop:
         while run.share_done < 1 and not tired:
             update = run.step(stop_asked=stop.asked)
@@ -64,6 +65,7 @@ def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export:
                 observe(Report("stopped", number, {}))
                 return False
     _finish(run, checkpoints, observe, export)
+    world.wait()  # what comes next may load the model, in every process
     observe(Report("early stop" if tired else "finished", run.progress.update, {}))
     return True
 
