@@ -123,6 +123,25 @@ def test_bad_input(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    "override",
+    ["training.updates=0", "training.minutes=0.0", "training.evaluate_tokens=0", "training.seed=-1"],
+)
+def test_settings_out_of_range(tmp_path: Path, text: Path, override: str) -> None:
+    name, value = override.split("=")
+    with pytest.raises(ConfigError, match=rf"{name} is {value}; expected a .*number"):
+        elmo("pretrain", "--train", text, "--heldout", text, "-o", tmp_path / "out", *overrides(), "--set", override)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_name_beyond_the_basic_plane(tmp_path: Path, text: Path) -> None:
+    smiling = text.rename(tmp_path / 'a \U0001f600 "text".txt')
+    few = ["--set", "training.updates=2"]
+    said = elmo("pretrain", "--train", smiling, "-o", tmp_path / "out", *overrides(), *few)
+    assert "finished after 2 updates" in said
+    assert "finished after 2 updates" in elmo("pretrain", "--resume", tmp_path / "out")
+
+
 def test_a_model_without_softmax(tmp_path: Path, text: Path) -> None:
     golden = Path(__file__).parent.parent / "golden" / "allennlp" / "relu2"
     for arguments in (["perplexity", golden, text], ["score", text, "-m", golden], ["fill", "a ___", "-m", golden]):

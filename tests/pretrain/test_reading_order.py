@@ -39,6 +39,11 @@ def test_every_epoch_reads_every_sentence_in_another_order() -> None:
     assert list(order.sentences(40, 20)) == [*first[40:], *second[:13]]
 
 
+def test_a_tiny_source_of_low_weight_is_not_nothing() -> None:
+    order = ReadingOrder([source(0, 1, 0.01)], (0,))
+    assert (order.epoch_size, order.epoch_tokens) == (1, 1)
+
+
 def test_weights_repeat_and_leave_out() -> None:
     order = ReadingOrder([source(0, 100, 2.0), source(100, 100, 0.5)], (0,))
     epochs = [order.sentences(epoch * order.epoch_size, order.epoch_size) for epoch in (0, 1)]

@@ -56,8 +56,9 @@ def _keep_memory() -> None:
 
 def source_overrides(train: list[str] | None, heldout: list[str] | None) -> list[str]:
     """The files of the command line as overrides; they take the place of the settings' sources."""
+    # TOML has no surrogate escapes, which JSON would write for the characters beyond U+FFFF.
     return [
-        f'data.{role}=[{{name = "{role}", files = {json.dumps(files)}}}]'
+        f'data.{role}=[{{name = "{role}", files = {json.dumps(files, ensure_ascii=False)}}}]'
         for role, files in (("train", train), ("heldout", heldout))
         if files
     ]

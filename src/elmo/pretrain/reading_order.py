@@ -70,7 +70,7 @@ class ReadingOrder:
     @property
     def epoch_tokens(self) -> int:
         """Tokens that an epoch reads; an expectation where a source's weight is not a whole number."""
-        return round(sum(source.weight * source.num_tokens for source in self.sources))
+        return max(1, round(sum(source.weight * source.num_tokens for source in self.sources)))
 
     def sentences(self, first: int, count: int) -> Indices:
         """The sentences of draws first .. first + count - 1."""

@@ -199,7 +199,11 @@ class TrainingSettings:
         _require(0 <= self.dropout < 1, "training.dropout", self.dropout, "a share from 0 to below 1")
         for name in ("accumulate", "log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"):
             _require(getattr(self, name) >= 1, f"training.{name}", getattr(self, name), "a whole number above 0")
+        for name, number in (("evaluate_tokens", self.evaluate_tokens), ("updates", self.updates)):
+            _require(number is None or number >= 1, f"training.{name}", number, "a whole number above 0")
         _require(self.epochs > 0, "training.epochs", self.epochs, "a number above 0")
+        _require(self.minutes is None or self.minutes > 0, "training.minutes", self.minutes, "a number above 0")
+        _require(0 <= self.seed < 2**64, "training.seed", self.seed, "a whole number from 0 to 2^64 - 1")
 
 
 @dataclass(frozen=True)
