@@ -21,6 +21,12 @@ SEEDS: list[dict[str, Any]] = [
 ]
 
 
+def results_of(task: str, place: str, seeds: list[dict[str, Any]], *, layers: list[int] | None = None) -> str:
+    """What of a results.json is read here."""
+    settings = {"elmo": {"layers": layers or []}}
+    return json.dumps({"task": task, "headline": "f1", "place": place, "seeds": seeds, "settings": settings})
+
+
 def test_seeds_are_averaged_place_by_place() -> None:
     first, second = mix_rows("sentiment", "both", SEEDS)
     assert first.weights == pytest.approx((0.3, 0.5, 0.2)) and first.gamma == 2.0 and first.place == "input"
@@ -30,12 +36,30 @@ def test_seeds_are_averaged_place_by_place() -> None:
 
 def test_runs_are_found_in_the_folders_below(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    results = {"task": "entailment", "place": "both", "seeds": SEEDS}
-    (tmp_path / "a" / "b" / "results.json").write_text(json.dumps(results))
+    (tmp_path / "a" / "b" / "results.json").write_text(results_of("entailment", "both", SEEDS))
     assert [row.label for row in read_mixes([tmp_path])] == ["entailment, input", "entailment, output"]
-    (tmp_path / "a" / "b" / "results.json").write_text(json.dumps({**results, "seeds": [{"mix_weights": None}]}))
+    (tmp_path / "a" / "b" / "results.json").write_text(results_of("entailment", "both", [{"mix_weights": None}]))
     with pytest.raises(InputError, match="no task model with mixed layers"):
         read_mixes([tmp_path])
+
+
+def test_other_programs_results_are_passed_over(tmp_path: Path) -> None:
+    for name, content in (("a", '{"accuracy": 0.9}'), ("b", "[1, 2]"), ("c", results_of("sentiment", "both", SEEDS))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.json").write_text(content)
+    assert [row.task for row in read_mixes([tmp_path])] == ["sentiment"] * 2
+    with pytest.raises(InputError, match="no task model with mixed layers"):
+        read_mixes([tmp_path / "a"])
+
+
+def test_a_run_of_chosen_layers_is_not_called_tokens_and_lstm_1(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    seeds = [{"mix_weights": [[0.4, 0.6]], "gammas": [1.0]}]
+    (tmp_path / "a" / "results.json").write_text(results_of("sentiment", "input", seeds, layers=[1, 2]))
+    with pytest.raises(InputError, match=r"a model of chosen layers \(elmo\.layers\)"):
+        read_mixes([tmp_path])
+    (tmp_path / "results.json").write_text(results_of("entailment", "both", SEEDS))
+    assert [row.task for row in read_mixes([tmp_path])] == ["entailment"] * 2
 
 
 def test_cells_that_differ_in_the_seed_make_one_row(
@@ -66,7 +90,7 @@ def test_the_heat_map_names_everything() -> None:
 def test_models_of_other_depths_are_not_drawn_together(tmp_path: Path) -> None:
     for name, weights in (("a", [0.5, 0.5]), ("b", [0.2, 0.3, 0.5])):
         (tmp_path / name).mkdir()
-        results = {"task": "x", "place": "input", "seeds": [{"mix_weights": [weights], "gammas": [1.0]}]}
-        (tmp_path / name / "results.json").write_text(json.dumps(results))
+        seeds = [{"mix_weights": [weights], "gammas": [1.0]}]
+        (tmp_path / name / "results.json").write_text(results_of("x", "input", seeds))
     with pytest.raises(InputError, match="different numbers of layers"):
         read_mixes([tmp_path])

@@ -5,7 +5,7 @@
 
 The weights are softmax(w) of every place that ELMo was put in, averaged over seeds, and gamma. They come from what
 `elmo task train` writes (results.json) or from the cells of tables (`elmo.tasks.cells`). Drawing is in
-`mix_weights_plot.py`.
+`mix_weights_plot.py`. Left out: models that mix some of the layers (`elmo.layers`), whose columns would be others.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from typing import Any
 
 from elmo.errors import InputError
 from elmo.tasks.run import RESULTS_FILE
+
+_KEYS_OF_A_RUN = {"task", "headline", "place", "seeds", "settings"}
+"""By these a results.json of ours is told from another program's."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def read_mixes(paths: Sequence[Path]) -> list[MixRow]:
         if not found:
             raise InputError(
                 f"{path} holds no task model with mixed layers: neither {RESULTS_FILE}, as `elmo task train` writes "
-                "it, nor cells of a table. A baseline, or a model with one layer alone, has nothing to mix."
+                "it, nor cells of a table. A baseline, or a model of chosen layers (elmo.layers), is not shown."
             )
         rows += found
     widest = max(len(row.weights) for row in rows)
@@ -91,6 +94,8 @@ def _read_results(path: Path) -> list[MixRow]:
     rows = []
     for file in sorted(path.rglob(RESULTS_FILE)) if path.is_dir() else []:
         content = _read_json(file)
+        if not content.keys() >= _KEYS_OF_A_RUN or content["settings"]["elmo"]["layers"]:
+            continue
         seeds = [seed for seed in content["seeds"] if _has_mix(seed)]
         if seeds:
             rows += mix_rows(content["task"], content["place"], seeds)
@@ -123,10 +128,9 @@ def _has_mix(seed: Mapping[str, Any]) -> bool:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; an empty one for a list or a number, which are nothing of ours."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); expected JSON that elmo wrote.") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path} holds no JSON object; expected a file that elmo wrote.")
-    return content
+    return content if isinstance(content, dict) else {}

@@ -71,6 +71,8 @@ def test_figure_2() -> None:
         MixRow("sentiment", "output", (0.1, 0.3, 0.6), (0, 0, 0), 1.0, 1),
     ]
     assert [claim.verdict for claim in claims.weights_are_used(rows)] == ["held", "not held"]
+    one_layer = [MixRow("sentiment", place, (1.0,), (0,), 1.0, 1) for place in ("input", "output")]
+    assert claims.weights_are_used(one_layer) == [], "one layer alone has nothing to weigh"
 
 
 def test_tables_4_5_and_6() -> None:

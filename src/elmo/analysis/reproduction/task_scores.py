@@ -147,11 +147,9 @@ def _each(shop: Workshop, tasks: Iterable[str], measure: Callable[[TaskSetup], T
     found, missing = [], []
     for task in tasks:
         try:
-            setup = shop.setup(task)
+            found.append(measure(shop.setup(task)))
         except MissingDataError as error:
             missing.append(f"{_name(task)}. {error}")
-            continue
-        found.append(measure(setup))
     return found, tuple(missing)
 
 
@@ -188,7 +186,10 @@ def _ablation_section(
 
 def _mixes(shop: Workshop, setup: TaskSetup) -> list[MixRow]:
     cells = setup.cells()
-    return mix_rows(setup.task, cells[0].settings.elmo.place, train_cells(cells, **shop.training()))
+    elmo = cells[0].settings.elmo
+    if elmo.layers:
+        raise MissingDataError(f"Its model mixes the layers {list(elmo.layers)} alone; the figure shows mixes of all.")
+    return mix_rows(setup.task, elmo.place, train_cells(cells, **shop.training()))
 
 
 def _figure(name: str, caption: str, draw: Callable[[Any], Any], content: Sequence[Any]) -> Any:
