@@ -112,3 +112,9 @@ def test_the_papers_recipe_is_the_papers() -> None:
     assert (paper.data.unroll_steps, paper.data.vocabulary_size, paper.softmax.negatives) == (20, 793_471, 8192)
     assert (paper.optimiser.name, paper.optimiser.learning_rate, paper.optimiser.clip_norm) == ("adagrad", 0.2, 10.0)
     assert (paper.optimiser.loss_scale, paper.training.dropout, paper.training.epochs) == (20.0, 0.1, 10.0)
+
+
+def test_an_assignment_holds_any_letters() -> None:
+    plain: dict[str, Any] = {}
+    config.put(plain, config.assignment("text.words.vectors", 'a "𠮷" é\\ file.txt'))
+    assert plain == {"text": {"words": {"vectors": 'a "𠮷" é\\ file.txt'}}}

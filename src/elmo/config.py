@@ -71,6 +71,12 @@ def put(plain: dict[str, Any], override: str) -> None:
     plain[keys[-1]] = value
 
 
+def assignment(key: str, value: Any) -> str:
+    """`a.b=value` as `put` takes it; the value may hold any letters."""
+    # TOML's strings are JSON's but for the pairs of escapes by which JSON spells letters beyond the first 65,536.
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"
+
+
 def from_dict(kind: type[T], plain: dict[str, Any], *, source: str = "the settings", where: str = "") -> T:
     """A dataclass from nested dicts."""
     assert dataclasses.is_dataclass(kind)

@@ -110,6 +110,7 @@ def test_what_hdf5_cannot_hold_is_refused_and_words_are_the_way_out(tmp_path: Pa
     [
         (["w.hdf5", "--to", "native"], "A native model is a folder"),
         (["w.hdf5", "--storage", "int8"], "hold float32 only"),
+        (["w.hdf5", "--softmax-storage", "int8"], "hold no softmax"),
         (["w.hdf5", "--warm-text", "text.txt"], "hold no warm state"),
         (["out", "--words", "missing.txt"], "Cannot read missing.txt"),
     ],

@@ -68,6 +68,26 @@ def test_killed_it_goes_on_and_repeats_no_cell(
     assert "ELMo improves on the baseline (table 1)" in again.stdout and "left out" in again.stdout
 
 
+def test_two_processes_fill_one_folder_of_cells(
+    data: Path, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]
+) -> None:
+    make_bilm().save_pretrained(tmp_path / "model")
+    common = ("--data", str(data), "-m", str(tmp_path / "model"), "--cells", str(tmp_path / "cells"))
+    lines = [command(*common, "-o", str(tmp_path / name), "--only", "table-1") for name in ("one", "two")]
+    running = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for line in lines]
+    told = [process.communicate(timeout=300)[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0], told
+    trained = [line for text in told for line in text.splitlines() if line.startswith("epoch 3:")]
+    assert len(trained) == 8, "two tasks, two arms, two seeds: each trained by one of the two"
+    tables = [
+        [line for line in (tmp_path / name / "report.md").read_text().splitlines() if line.startswith("|")]
+        for name in ("one", "two")
+    ]
+    assert tables[0] == tables[1]
+    assert not (tmp_path / "cells" / "layers").exists()
+    assert not list((tmp_path / "cells" / "unfinished").iterdir())
+
+
 def test_wrong_arguments_get_one_sentence(data: Path, tmp_path: Path) -> None:
     for arguments, message in (
         (["--data", str(tmp_path / "nothing")], "elmo: There is no folder"),

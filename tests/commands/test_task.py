@@ -59,6 +59,15 @@ def test_a_model_is_trained_evaluated_and_used(data: Path, tmp_path: Path) -> No
 
     marked = elmo("predict", str(tmp_path / "run"), stdin="Ann left Rome\n")
     assert marked.stdout == "[PER Ann] left [LOC Rome]\n"
+    place = tmp_path / "nowhere" / "p.jsonl"
+    assert refused("evaluate", str(tmp_path / "run"), str(data), "--predictions", str(place)) == (
+        f"elmo: {place} cannot be used (No such file or directory); check the path and its rights.\n"
+    )
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("Zoë left Rome".encode("latin-1"))
+    line = [sys.executable, "-c", "from elmo.commands import main; main()", "task", "predict", str(tmp_path / "run")]
+    result = subprocess.run(line, stdin=latin.open("rb"), capture_output=True, text=True)
+    assert result.returncode == 2 and "<stdin>" in result.stderr and result.stderr.count("\n") == 1
     record = json.loads(elmo("predict", str(tmp_path / "run"), "--json", stdin="Bob saw New York").stdout)
     assert [entity["text"] for entity in record["entities"]] == ["Bob", "New York"]
 
@@ -79,6 +88,11 @@ def test_bad_input_gets_one_sentence_and_code_2(data: Path, tmp_path: Path) -> N
         f"elmo: {broken}, line 2: found 1 columns; expected 2, like the sentence's first line 1.\n"
     )
     assert not output.exists(), "nothing half written"
+    assert "greater than or equal to 1" in refused("vectors", str(data), "-o", str(output), "--threads", "0")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f'seeds = 0\n[sentiment]\ntrain = "{data}"\ndev = "{data}"\ntest = "{data}"\n', encoding="utf-8")
+    assert "seeds is 0; expected 1 or more" in refused("table", str(plan), "-o", str(output), "--cells", str(output))
+    assert not output.exists()
 
 
 def test_settings_are_printed_as_toml() -> None:

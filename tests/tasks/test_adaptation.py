@@ -1,6 +1,8 @@
 """A biLM that reads the task's text first."""
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,3 +57,18 @@ def test_one_that_was_broken_off_is_begun_or_gone_on_with(make_bilm: MakeBilm, t
     resumed = adapt(make_bilm(), SENTENCES, tmp_path / "broken", epochs=2)
     for name, tensor in whole.bilm.state_dict().items():
         assert torch.equal(tensor, resumed.bilm.state_dict()[name]), name
+
+
+def test_what_was_measured_first_outlives_a_break(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    text = [[*sentence, str(n)] for sentence in SENTENCES for n in range(40)]
+    whole = adapt(make_bilm(), text, tmp_path / "whole", epochs=40).facts
+
+    def stop(share: float) -> None:
+        if share > 0.5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        adapt(make_bilm(), text, tmp_path / "broken", epochs=40, progress=stop)
+    resumed = adapt(make_bilm(), text, tmp_path / "broken", epochs=40).facts
+    assert resumed.perplexity_before == whole.perplexity_before
+    assert resumed.perplexity_after == whole.perplexity_after

@@ -15,7 +15,8 @@ import pytest
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError, InputError
-from elmo.tasks.cells import CellFiles, CellStore, TaskCell, content_digest, train_cells
+from elmo.tasks.cells import CellFiles, CellStore, TaskCell, train_cells
+from elmo.tasks.digests import content_digest
 from elmo.tasks.layers.elmo_input import ElmoSettings, TextSettings
 from elmo.tasks.named_entities.model import EntityModelSettings
 from elmo.tasks.named_entities.task import NamedEntitiesSettings

@@ -121,6 +121,18 @@ def test_the_baseline_needs_no_bilm(job: TaskRun) -> None:
     assert TrainedTask.load(job.folder).bilm is None
 
 
+def test_a_folder_of_other_data_or_settings_is_not_gone_on_with(job: TaskRun) -> None:
+    first = run(replace(job, seeds=(0,)))
+    longer = replace(job.settings, training=replace(job.settings.training, max_epochs=3))
+    assert len(run(replace(job, settings=longer, seeds=(0,)))["seeds"][0]["history"]) == 3, "more epochs may follow"
+    slower = replace(job.settings, training=replace(job.settings.training, learning_rate=1e-8))
+    other_data = write(Path(job.train).with_name("other.conll"), make_examples(24))
+    for changed in (replace(job, settings=slower), replace(job, train=other_data)):
+        with pytest.raises(CheckpointError, match="other data or other settings"):
+            run(changed)
+    assert first["seeds"][0]["epochs"] == 2
+
+
 def test_static_vectors_serve_both_arms(job: TaskRun, tmp_path: Path) -> None:
     path = tmp_path / "glove.txt"
     path.write_text("ann 1 0 0\nrome 0 1 0\nfuture 0 0 1\nunused 1 1 1\n", encoding="utf-8")

@@ -6,7 +6,7 @@ import pytest
 
 from elmo.errors import InputError
 from elmo.tasks.layers.word_vectors import read_word_vectors
-from elmo.tasks.static_vectors import VectorSettings, train_vectors
+from elmo.tasks.static_vectors import VectorSettings, kept_vectors, train_vectors
 
 pytest.importorskip("gensim")
 SETTINGS = VectorSettings(dim=8, min_count=2, epochs=30, threads=1)
@@ -35,3 +35,19 @@ def test_a_text_without_repeated_words_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No word occurs 2 times"):
         train_vectors([str(text)], tmp_path / "v.txt", settings=SETTINGS)
     assert not (tmp_path / "v.txt").exists()
+
+
+def test_vectors_are_kept_by_what_they_were_learned_from(tmp_path: Path) -> None:
+    texts = [tmp_path / "one.txt", tmp_path / "two.txt"]
+    for number, text in enumerate(texts):
+        text.write_text(f"a b c {number}\n" * 9, encoding="utf-8")
+    said: list[str] = []
+
+    def kept(text: Path, epochs: int) -> Path:
+        settings = VectorSettings(dim=4, min_count=2, epochs=epochs, threads=1)
+        return kept_vectors([str(text)], tmp_path / "cells", settings=settings, say=said.append)
+
+    paths = [kept(texts[0], 1), kept(texts[0], 2), kept(texts[1], 1)]
+    assert len(set(paths)) == 3 and all(path.exists() for path in paths)
+    said.clear()
+    assert kept(texts[0], 1) == paths[0] and not said, "learned once"

@@ -102,8 +102,17 @@ def test_schedules_change_the_course(tiny_text: TextSettings, schedule: str) -> 
 def test_a_state_of_another_model_is_refused(tiny_text: TextSettings, tmp_path: Path) -> None:
     run(tiny_text, tmp_path, max_epochs=1)
     other = replace(tiny_text, words=replace(tiny_text.words, dim=9))
-    with pytest.raises(CheckpointError, match="belongs to another model or other settings"):
+    with pytest.raises(CheckpointError, match="belongs to another model, other data or other settings"):
         run(other, tmp_path, max_epochs=1)
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint at all"])
+def test_a_damaged_state_is_refused(tiny_text: TextSettings, tmp_path: Path, content: bytes) -> None:
+    run(tiny_text, tmp_path, max_epochs=1)
+    (state,) = tmp_path.glob("**/last-epoch.pt")
+    state.write_bytes(content)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        run(tiny_text, tmp_path, max_epochs=1)
 
 
 def test_a_loss_that_explodes_says_what_to_do(tiny_text: TextSettings) -> None:

@@ -105,3 +105,11 @@ def main() -> None:
     except ElmoError as error:
         typer.echo(f"elmo: {error}", err=True)
         raise SystemExit(2) from None
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # A file that cannot be read or written, met where nobody asked beforehand.
+        typer.echo(
+            f"elmo: {error.filename} cannot be used ({error.strerror}); check the path and its rights.", err=True
+        )
+        raise SystemExit(2) from None

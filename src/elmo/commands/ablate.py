@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from elmo import config
 from elmo.commands.measured import Measured, MeasuredTable, Stopwatch, deliver, messages
 from elmo.commands.task_progress import TaskProgress
 from elmo.errors import ConfigError
@@ -187,7 +187,7 @@ def _setup(
     from elmo.tasks.catalog import find_task
     from elmo.tasks.cells import CellFiles, TaskSetup
 
-    changes = [f"text.words.vectors={json.dumps(vectors)}"] if vectors else []
+    changes = [config.assignment("text.words.vectors", vectors)] if vectors else []
     changes += overrides or ()
     return TaskSetup(find_task(name).name, CellFiles(train, dev, test), preset, config_file, tuple(changes), seeds)
 

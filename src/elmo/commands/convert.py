@@ -61,6 +61,8 @@ def convert(
         )
     if to is Format.hdf5 and storage is not Storage.float32:
         raise ConfigError(f"The hdf5 files hold float32 only; --storage {storage} needs --to native.")
+    if to is Format.hdf5 and softmax_storage is not None:
+        raise ConfigError("The hdf5 files hold no softmax; --softmax-storage needs --to native.")
     if to is Format.hdf5 and warm_text is not None:
         raise ConfigError("The hdf5 files hold no warm state; --warm-text needs --to native.")
     if target.is_file() and not force:  # The rest is checked when the files are known; this saves opening the model.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from elmo import config
 from elmo.commands.task_progress import TaskProgress
 from elmo.errors import ConfigError
 
@@ -67,7 +67,7 @@ def train(
     torch.set_flush_denormal(True)
     task = find_task(name)
     changes = [f'elmo.place="{place}"'] if place else []
-    changes += [f"text.words.vectors={json.dumps(vectors)}"] if vectors else []
+    changes += [config.assignment("text.words.vectors", vectors)] if vectors else []
     settings = read_settings(task, preset=preset, path=settings_file, overrides=[*changes, *(overrides or ())])
     bilm = None if elmo == "none" else load(elmo)
     job = TaskRun(
@@ -120,7 +120,7 @@ def predict(
     _set_threads(threads)
     trained = _load(folder)
     task = trained.task
-    text = sys.stdin.read() if source == "-" else "\n".join(line for _, line in numbered_lines(source))
+    text = "\n".join(line for _, line in numbered_lines(source))
     examples = task.parse(text, trained.settings, trained.inventory)
     if not examples:
         raise ConfigError(f"There is nothing to predict in the input; expected {task.input_format}.")
@@ -136,7 +136,6 @@ def settings(
     name: _Name, preset: _Preset = "quick", settings_file: _Config = None, overrides: _Overrides = None
 ) -> None:
     """Print a task's settings as TOML; change them and give them back with --config."""
-    from elmo import config
     from elmo.tasks.catalog import find_task
     from elmo.tasks.presets import read_settings
 
@@ -150,11 +149,11 @@ def vectors(
         list[str], typer.Argument(metavar="TEXT...", help="Files or quoted patterns, a sentence a line.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The word2vec text file to write.")],
-    dim: Annotated[int, typer.Option(help="Numbers of a vector.")] = 100,
-    min_count: Annotated[int, typer.Option(help="Rarer words get no vector.")] = 5,
-    epochs: Annotated[int, typer.Option(help="Passes over the text.")] = 5,
+    dim: Annotated[int, typer.Option(min=1, help="Numbers of a vector.")] = 100,
+    min_count: Annotated[int, typer.Option(min=1, help="Rarer words get no vector.")] = 5,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the text.")] = 5,
     tokenizer: Annotated[str | None, typer.Option(help="For raw text; default: the text is tokenised already.")] = None,
-    threads: Annotated[int, typer.Option(help="CPU threads; only one gives the same vectors every time.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads; only one gives the same vectors every time.")] = 2,
 ) -> None:
     """Learn static word vectors from plain text: what both arms of a task start from."""
     from elmo.tasks.static_vectors import VectorSettings, train_vectors
@@ -183,7 +182,6 @@ def table(
     """
     import torch
 
-    from elmo import config
     from elmo.analysis.provenance import Report, collect, write_report
     from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
     from elmo.tasks.cells import CellStore
@@ -191,8 +189,10 @@ def table(
 
     _set_threads(threads)
     torch.set_flush_denormal(True)
-    changes = [*(overrides or ()), *([f"vectors={json.dumps(vectors)}"] if vectors else ())]
+    changes = [*(overrides or ()), *([config.assignment("vectors", vectors)] if vectors else ())]
     plan = config.read(TablePlan, plan_file, overrides=changes).at(str(data))
+    if plan.seeds < 1:
+        raise ConfigError(f"{plan_file}: seeds is {plan.seeds}; expected 1 or more.")
     elmo_name = elmo or DEFAULT_MODEL
     with TaskProgress() as progress:
         plan = replace(plan, vectors=_learned_vectors(plan, cells))
@@ -212,17 +212,14 @@ def table(
 
 
 def _learned_vectors(plan: TablePlan, folder: Path) -> str:
-    """The plan's file of static vectors, learned now if the plan names a text and the folder has none of it yet."""
+    """The plan's file of static vectors, learned now if the plan names a text and the folder has none of it."""
     if plan.vectors or not plan.vectors_text:
         return plan.vectors
-    from elmo.tasks.static_vectors import VectorSettings, train_vectors
+    from elmo.tasks.static_vectors import VectorSettings, kept_vectors
 
-    path = folder / "vectors.txt"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        # One thread: the same vectors, and so the same table, every time.
-        chosen = VectorSettings(epochs=plan.vectors_epochs, threads=1)
-        train_vectors(plan.vectors_text, path, settings=chosen, say=lambda line: typer.echo(line, err=True))
+    # One thread: the same vectors, and so the same table, every time.
+    chosen = VectorSettings(epochs=plan.vectors_epochs, threads=1)
+    path = kept_vectors(plan.vectors_text, folder, settings=chosen, say=lambda line: typer.echo(line, err=True))
     return str(path)
 
 

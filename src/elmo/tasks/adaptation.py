@@ -14,7 +14,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from elmo.bilm.fingerprint import fingerprint
@@ -23,8 +23,10 @@ from elmo.pretrain import finetune
 from elmo.pretrain.loop import Report, evaluate, train
 from elmo.pretrain.settings import SoftmaxSettings, Source
 from elmo.pretrain.world import World
+from elmo.tasks.whole_files import write_whole
 
 _FACTS_FILE = "adapted.json"
+_JOURNAL_FILE = "measured.json"
 _HOLD_OUT = 20
 """Every so many sentences one is kept to measure on."""
 
@@ -64,7 +66,7 @@ def adapt(
         shutil.rmtree(place / "run")
         _text_file(place).unlink()
         # Last of all: where this file is, the model is whole.
-        (place / _FACTS_FILE).write_text(json.dumps(asdict(facts), indent=2) + "\n", encoding="utf-8")
+        write_whole(place / _FACTS_FILE, asdict(facts))
     facts = AdaptationFacts(**json.loads((place / _FACTS_FILE).read_text(encoding="utf-8")))
     return Adapted(PretrainedBiLM.from_pretrained(place), facts)
 
@@ -72,14 +74,13 @@ def adapt(
 def _finetune(
     bilm: PretrainedBiLM, lines: list[str], place: Path, epochs: float, progress: Callable[[float], None]
 ) -> AdaptationFacts:
-    started = time.monotonic()
-    found: list[float] = []
+    journal = _Journal.open(place / "run" / _JOURNAL_FILE)
 
     def observe(report: Report) -> None:
         if report.kind == "train":
             progress(report.values["share"])
         elif report.kind in ("heldout", "final"):
-            found.append(report.values["all"]["both"])
+            journal.note(report.values["all"]["both"])
 
     def quiet(line: str) -> None:
         """The run's own remarks are for those who asked for it by name."""
@@ -100,17 +101,47 @@ def _finetune(
         )
         shutil.rmtree(start)
     for _, project in finetune.stages(place, world=world, say=quiet):
-        if project.run.progress.update == 0 and project.run.corpus.role("heldout"):
-            evaluate(project.run, observe)
+        if project.run.progress.update == 0:
+            journal.forget()  # what a softmax that had to be learned first gave: the text is not read with that one
+            if project.run.corpus.role("heldout"):
+                evaluate(project.run, observe)
         if not train(project.run, project.checkpoints, observe=observe, export=project.export):
             raise KeyboardInterrupt
     return AdaptationFacts(
         epochs=epochs,
         sentences=len(lines),
-        perplexity_before=found[0] if found else None,
-        perplexity_after=min(found, default=None),
-        seconds=round(time.monotonic() - started, 1),
+        perplexity_before=journal.perplexities[0] if journal.perplexities else None,
+        perplexity_after=min(journal.perplexities, default=None),
+        seconds=round(journal.seconds(), 1),
     )
+
+
+@dataclass
+class _Journal:
+    """What has been measured so far, on disk, so that a run that was broken off knows how it began."""
+
+    path: Path
+    perplexities: list[float] = field(default_factory=list)
+    seconds_before: float = 0.0
+    """Of the run's earlier parts, each up to its last measurement."""
+    started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def open(cls, path: Path) -> _Journal:
+        if not path.exists():
+            return cls(path)
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return cls(path, kept["perplexities"], kept["seconds"])
+
+    def note(self, perplexity: float) -> None:
+        self.perplexities.append(perplexity)
+        write_whole(self.path, {"perplexities": self.perplexities, "seconds": self.seconds()})
+
+    def forget(self) -> None:
+        self.perplexities.clear()
+
+    def seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.started
 
 
 def _settings(text: Path, epochs: float, *, hold_out: int) -> finetune.FinetuneSettings:

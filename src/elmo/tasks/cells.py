@@ -6,7 +6,8 @@
 Every table of scores is made of cells: both arms of the six tasks, the ablations, the learning curves. A cell's key is
 all that its score depends on (settings, seed, the contents of the files, the biLM's weights), so that two tables that
 need the same cell share it, and what has been computed is not computed again. A cell is written whole or not at all; a
-training that was broken off goes on from its last epoch.
+training that was broken off goes on from its last epoch. Several processes may fill one store, each taking what the
+others are not at.
 
 `CellStore` itself keeps any result under any key. Left out: what tables are made of the scores (`table.py`,
 `elmo.analysis`).
@@ -14,23 +15,23 @@ training that was broken off goes on from its last epoch.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo import config
 from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
-from elmo.errors import CheckpointError, InputError
+from elmo.errors import CheckpointError
 from elmo.tasks.catalog import find_task
+from elmo.tasks.digests import content_digest, digest_of, settings_key
+from elmo.tasks.folder_lock import held
 from elmo.tasks.layer_cache import LayerCache
 from elmo.tasks.presets import read_settings
 from elmo.tasks.run import Report, TaskRun, adapted, layer_source, prepare, run
+from elmo.tasks.whole_files import write_whole
 
 Result = dict[str, Any]
 Begin = Callable[["TaskCell"], Report]
@@ -63,14 +64,7 @@ class CellStore:
 
     def keep(self, key: Mapping[str, Any], result: Result) -> Result:
         """Write a result under its key, whole or not at all."""
-        path = self.path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump({"key": key, "result": result}, file, indent=1, ensure_ascii=False)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        write_whole(self.path(key), {"key": key, "result": result})
         return result
 
     def get(self, key: Mapping[str, Any], compute: Callable[[], Result]) -> Result:
@@ -110,22 +104,15 @@ class TaskCell:
     def key(self, bilm: str | None) -> dict[str, Any]:
         """What the cell is known by; `bilm` is the fingerprint of its weights.
 
-        Paths stay out, contents count: data may be moved. So do ELMo's settings where there is no ELMo, which makes
-        the baselines of all tables the same cell.
+        Paths stay out, contents count: data may be moved.
         """
-        settings = config.to_dict(self.settings)
-        if not self.with_elmo:
-            settings.pop("elmo")
-        words = settings["text"]["words"]
-        if words["vectors"]:
-            words["vectors"] = content_digest(words["vectors"])
         files = {name: content_digest(path) for name, path in vars(self.files).items() if path is not None}
         return {
             "kind": self.task,
             "elmo": bilm if self.with_elmo else None,
             "seed": self.seed,
             "files": files,
-            "settings": settings,
+            "settings": settings_key(self.settings, with_elmo=self.with_elmo),
         }
 
 
@@ -168,11 +155,7 @@ def train_cells(
     keys = [cell.key(identity) for cell in cells]
     missing = {digest_of(key): cell for cell, key in zip(cells, keys, strict=True) if store.find(key) is None}
     for group in _groups(list(missing.values())):
-        layers = store.folder / "layers"
-        source = _widest_layers(group, bilm, layers, begin)
-        for cell in group:
-            _train(cell, store, layers, bilm=bilm, identity=identity, elmo_name=elmo_name, source=source, begin=begin)
-        shutil.rmtree(layers, ignore_errors=True)
+        _train_group(group, store, bilm=bilm, identity=identity, elmo_name=elmo_name, begin=begin)
     results = [store.find(key) for key in keys]
     return [result for result in results if result is not None]
 
@@ -180,29 +163,6 @@ def train_cells(
 def mean(values: Sequence[float]) -> float:
     """The plain average, rounded as times are printed."""
     return round(sum(values) / len(values), 1)
-
-
-def digest_of(key: Mapping[str, Any]) -> str:
-    """Short, and the same for the same key."""
-    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def content_digest(path: str | Path) -> str:
-    """Of a file, or of all files in a folder with their names; a part of a file (`SICK.txt:TRAIN`) has its own."""
-    name, colon, part = str(path).rpartition(":")
-    place = Path(path)
-    if not place.exists() and colon:
-        place = Path(name)
-    if not place.exists():
-        raise InputError(f"There is no file {path}. Check the path.")
-    files = sorted(each for each in place.rglob("*") if each.is_file()) if place.is_dir() else [place]
-    digest = hashlib.sha256()
-    for file in files:
-        if place.is_dir():
-            digest.update(str(file.relative_to(place)).encode())
-        with file.open("rb") as opened:
-            digest.update(hashlib.file_digest(opened, "sha256").digest())
-    return digest.hexdigest()[:16] + (f":{part}" if place != Path(path) else "")
 
 
 def _groups(cells: Sequence[TaskCell]) -> Iterator[list[TaskCell]]:
@@ -237,20 +197,51 @@ def _widest_layers(
     return layer_source(job, data, bilm, report)
 
 
-def _train(
-    cell: TaskCell,
+def _train_group(
+    group: Sequence[TaskCell],
     store: CellStore,
-    layers: Path,
     *,
     bilm: PretrainedBiLM | None,
     identity: str | None,
+    elmo_name: str | None,
+    begin: Begin,
+) -> None:
+    """Train the cells that no other process has trained or is training; at last wait for those.
+
+    The folder of the layers is made and deleted by one process at a time, and deleted by the last that uses it.
+    """
+    layers, waiting = store.folder / "layers", list(group)
+    with held(layers, shared=True):
+        with held(store.folder):
+            source = _widest_layers(group, bilm, layers, begin)
+        for patient in (False, True):
+            for cell in list(waiting):
+                key = cell.key(identity)
+                folder = store.folder / "unfinished" / digest_of(key)
+                with held(folder, wait=patient) as is_ours:
+                    if not is_ours:
+                        continue
+                    if store.find(key) is None:
+                        _train(cell, key, store, folder, layers, bilm, elmo_name, source, begin)
+                    shutil.rmtree(folder, ignore_errors=True)
+                waiting.remove(cell)
+    with held(store.folder), held(layers, wait=False) as is_ours:
+        if is_ours:
+            shutil.rmtree(layers, ignore_errors=True)
+
+
+def _train(
+    cell: TaskCell,
+    key: Mapping[str, Any],
+    store: CellStore,
+    folder: Path,
+    layers: Path,
+    bilm: PretrainedBiLM | None,
     elmo_name: str | None,
     source: LayerCache | None,
     begin: Begin,
 ) -> None:
     assert bilm is not None or not cell.with_elmo, "a cell with ELMo needs a biLM"
-    key = cell.key(identity)
-    folder = store.folder / "unfinished" / digest_of(key)
     results = run(
         _job(cell, folder, elmo_name, cache_folder=layers),
         bilm=bilm if cell.with_elmo else None,
@@ -260,7 +251,6 @@ def _train(
     of_run = ("headline", "elmo", "place", "data", "adaptation", "cache_bytes", "cache_seconds", "peak_memory_mb")
     whole = {name: results[name] for name in of_run}
     store.keep(key, {**results["seeds"][0], **whole})
-    shutil.rmtree(folder)
 
 
 def _job(cell: TaskCell, folder: Path, elmo_name: str | None = None, *, cache_folder: Path) -> TaskRun:

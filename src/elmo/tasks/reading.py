@@ -41,7 +41,13 @@ def bad_line(path: Path | str, line: int, found: str, expected: str) -> InputErr
 
 
 def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
-    """The lines of a text file, plain or compressed (.gz, .bz2, .xz, .zst), without their ends, counted from 1."""
+    """The lines of a text file, plain or compressed (.gz, .bz2, .xz, .zst), without their ends, counted from 1.
+
+    `-` is standard input.
+    """
+    if str(path) == "-":
+        yield from read_lines(Source(None), ReadProgress())
+        return
     if not Path(path).is_file():
         raise InputError(f"There is no file {path}. Check the path.")
     yield from read_lines(Source(Path(path)), ReadProgress())

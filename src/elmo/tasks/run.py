@@ -21,10 +21,12 @@ import torch
 from torch import Tensor
 
 from elmo import config
+from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import InputError
 from elmo.peak_memory import forget_peak, peak_bytes
 from elmo.tasks.adaptation import AdaptationFacts, adapt
+from elmo.tasks.digests import content_digest, digest_of, settings_key
 from elmo.tasks.layer_cache import LayerCache
 from elmo.tasks.layers.text_batches import LayerSource
 from elmo.tasks.layers.word_vectors import (
@@ -132,7 +134,10 @@ def run(
         bilm.save_pretrained(job.folder / ELMO_FOLDER)
     own_source = layer_source(job, data, bilm, report) if source is None else None
     source = source or own_source
-    seeds = [_run_seed(job, data, seed, bilm=bilm, source=source, report=report) for seed in job.seeds]
+    identity = _identity(job, bilm)
+    seeds = [
+        _run_seed(job, data, seed, bilm=bilm, source=source, identity=identity, report=report) for seed in job.seeds
+    ]
     results = {
         "task": job.task.name,
         "headline": job.task.headline,
@@ -204,6 +209,7 @@ def _run_seed(
     *,
     bilm: PretrainedBiLM | None,
     source: LayerSource | None,
+    identity: str,
     report: Report,
 ) -> dict[str, Any]:
     report(SeedStarts(seed))
@@ -223,6 +229,7 @@ def _run_seed(
         settings.training,
         seed=seed,
         folder=folder,
+        identity=identity,
         report=report,
     )
     if job.keep_models:
@@ -241,6 +248,15 @@ def _run_seed(
         "gammas": elmo.gammas() if elmo is not None else None,
         "history": result.history,
     }
+
+
+def _identity(job: TaskRun, bilm: PretrainedBiLM | None) -> str:
+    """All that a training depends on but how long it may take: one that was broken off may be given more epochs."""
+    settings = settings_key(job.settings, with_elmo=bilm is not None)
+    for name in ("max_epochs", "patience"):
+        del settings["training"][name]
+    files = [content_digest(path) for path in (job.train, job.dev)]
+    return digest_of({"elmo": fingerprint(bilm) if bilm is not None else None, "files": files, "settings": settings})
 
 
 def adapted(

@@ -6,11 +6,13 @@ train_vectors(["lm.txt"], Path("vectors.txt"))      # a word2vec text file, whic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from elmo.errors import InputError, MissingExtraError
+from elmo.tasks.digests import content_digest, digest_of
 from elmo.text.inputs import read_sentences
+from elmo.text.inputs.files import find_sources
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,20 @@ class _Corpus:
                 yield sentence.tokens
 
 
+def kept_vectors(
+    inputs: Sequence[str], folder: Path, *, settings: VectorSettings, say: Callable[[str], None] = lambda line: None
+) -> Path:
+    """The vectors of these texts and settings in a folder, learned now unless they are there."""
+    texts = [source.path for source in find_sources(list(inputs)) if source.path is not None]
+    key = {"kind": "vectors", "texts": [content_digest(text) for text in texts], "settings": asdict(settings)}
+    path = folder / f"vectors-{digest_of(key)}.txt"
+    # The file is written whole or not at all, so that it is its own mark of being there.
+    if not path.exists():
+        say("learning static word vectors")
+        train_vectors([str(text) for text in texts], path, settings=settings, say=say)
+    return path
+
+
 def train_vectors(
     inputs: Sequence[str],
     output: Path,
@@ -59,6 +75,10 @@ def train_vectors(
     except ImportError:
         raise MissingExtraError("gensim", "gensim") from None
     settings = settings or VectorSettings()
+    try:  # before the work, not after it
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{output} cannot be written ({error.strerror}); name a place that can be.") from error
     corpus = _Corpus(inputs, tokenizer)
     model = Word2Vec(
         vector_size=settings.dim,

@@ -9,11 +9,11 @@ The two arms differ in ELMo alone: the same model, settings, seeds and static ve
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from elmo import config
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.tasks.catalog import TASKS
 from elmo.tasks.cells import Begin, CellFiles, CellStore, Result, TaskSetup, mean, train_cells
@@ -178,7 +178,7 @@ def compare_arms(
 
 def setup_of(plan: TablePlan, name: str, files: TaskFiles) -> TaskSetup:
     """A task of the plan."""
-    vectors = (f"text.words.vectors={json.dumps(plan.vectors)}",) if plan.vectors else ()
+    vectors = (config.assignment("text.words.vectors", plan.vectors),) if plan.vectors else ()
     data = CellFiles(files.train, files.dev, files.test)
     return TaskSetup(name, data, plan.preset, overrides=(*vectors, *files.settings), seeds=plan.seeds)
 

@@ -10,6 +10,8 @@ is kept there, and a run that was broken off goes on from its last whole epoch t
 from __future__ import annotations
 
 import math
+import os
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -99,14 +101,18 @@ def train(
     *,
     seed: int,
     folder: Path | None = None,
+    identity: str = "",
     report: Report = lambda event: None,
 ) -> TrainingResult:
-    """Train a model to its best epoch."""
+    """Train a model to its best epoch.
+
+    `identity` names what the training depends on beside its arguments: a run of another one is not gone on with.
+    """
     loop = _Loop(task, model, indexer, inventory, settings, seed=seed, report=report)
-    loop.resume(folder)
+    loop.resume(folder, identity)
     while not loop.is_finished():
         loop.run_epoch(examples)
-        loop.save(folder)
+        loop.save(folder, identity)
     loop.take_best()
     progress = loop.progress
     return TrainingResult(
@@ -195,10 +201,11 @@ class _Loop:
                 parameter.copy_(self.best[name])
         self.model.eval()
 
-    def save(self, folder: Path | None) -> None:
+    def save(self, folder: Path | None, identity: str) -> None:
         if folder is None:
             return
         state = {
+            "identity": identity,
             "progress": vars(self.progress),
             "learned": {name: parameter.detach() for name, parameter in self.learned.items()},
             "best": self.best,
@@ -208,22 +215,27 @@ class _Loop:
         }
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / f"{_STATE_FILE}.partial"
-        torch.save(state, partial)
-        partial.rename(folder / _STATE_FILE)
+        with partial.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(folder / _STATE_FILE)
 
-    def resume(self, folder: Path | None) -> None:
+    def resume(self, folder: Path | None, identity: str) -> None:
         if folder is None or not (folder / _STATE_FILE).exists():
             return
         try:
             state = torch.load(folder / _STATE_FILE, weights_only=True, map_location=self.device)
+            if state["identity"] != identity:
+                raise ValueError("another identity")
             with torch.no_grad():
                 for name, parameter in self.learned.items():
                     parameter.copy_(state["learned"][name])
             self.optimiser.load_state_dict(state["optimiser"])
-        except (KeyError, RuntimeError, ValueError) as error:
+        except (KeyError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
             raise CheckpointError(
-                f"{folder / _STATE_FILE} belongs to another model or other settings. Choose another folder, or delete "
-                "it to begin anew."
+                f"{folder / _STATE_FILE} is damaged, or belongs to another model, other data or other settings. Choose "
+                "another folder, or delete it to begin anew."
             ) from error
         self.progress = _Progress(**state["progress"])
         self.best, self.average = state["best"], state["average"]

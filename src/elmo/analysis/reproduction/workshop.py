@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from elmo import config
 from elmo.analysis.reproduction.data import DataFolder, MissingDataError
 from elmo.analysis.reproduction.plan import Plan
 from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import MissingExtraError
-from elmo.tasks.cells import Begin, CellStore, Result, TaskSetup, content_digest, digest_of
-from elmo.tasks.static_vectors import train_vectors
+from elmo.tasks.cells import Begin, CellStore, Result, TaskSetup
+from elmo.tasks.static_vectors import kept_vectors
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Workshop:
     def setup(self, task: str) -> TaskSetup:
         """A task with its files, the plan's settings and the static vectors."""
         files = self.data.task(task)
-        vectors = (f"text.words.vectors={json.dumps(self.vectors)}",) if self.vectors else ()
+        vectors = (config.assignment("text.words.vectors", self.vectors),) if self.vectors else ()
         overrides = (*vectors, *self.plan.settings_of(task))
         return TaskSetup(task, files, self.plan.preset, overrides=overrides, seeds=self.plan.seeds)
 
@@ -111,12 +111,7 @@ class Workshop:
             return "", f"No static word vectors from outside: both arms learn theirs from the task alone. {error}"
 
     def _learned_vectors(self, texts: list[Path]) -> str:
-        settings = asdict(self.plan.vectors)
-        key = {"kind": "vectors", "texts": [content_digest(path) for path in texts], "settings": settings}
-        path = self.store.folder / f"vectors-{digest_of(key)}.txt"
-        # The file is written whole or not at all, so that it is its own cell.
-        if not path.exists():
-            self.store.folder.mkdir(parents=True, exist_ok=True)
-            self.listener.say("learning static word vectors")
-            train_vectors([str(text) for text in texts], path, settings=self.plan.vectors, say=self.listener.say)
+        path = kept_vectors(
+            [str(text) for text in texts], self.store.folder, settings=self.plan.vectors, say=self.listener.say
+        )
         return str(path)

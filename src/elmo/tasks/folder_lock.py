@@ -1,0 +1,36 @@
+"""A folder that one process has to itself for a while; the system lets go of it however the process ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: no locks, so that processes must not share a folder
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def held(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
+    """Hold a folder, which is made if it is not there; yields whether it was to be had.
+
+    `shared`: others may hold it as well, if they all say so.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield True
+        return
+    # The folder's own lock, not that of a file in it, which would have to be cleared away.
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(opened, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(opened)
