@@ -167,10 +167,10 @@ def curve_table(curve: LearningCurve, title: str) -> MeasuredTable:
 def epochs_note(curve: LearningCurve) -> str:
     """How many epochs both arms need, in a sentence."""
     epochs = curve.epochs
-    best = f"The baseline's best is {epochs.baseline_best:.2f}, in epoch {epochs.baseline_epoch:g}"
+    best = f"The baseline's best is {epochs.baseline_best:.2f}, in epoch {epochs.baseline_epoch:.3g}"
     if epochs.elmo_epoch is None:
         return f"{best}; ELMo does not reach it with every seed."
-    return f"{best}; ELMo has as much in epoch {epochs.elmo_epoch:g}."
+    return f"{best}; ELMo has as much in epoch {epochs.elmo_epoch:.3g}."
 
 
 def _setup(
