@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from elmo.analysis.files import find_file, opened_folder
+from elmo.analysis.files import check_place, find_file, opened_folder
 from elmo.errors import InputError
 
 
@@ -45,3 +45,13 @@ def test_a_file_is_found_compressed_or_not(tmp_path: Path) -> None:
     (tmp_path / "a.txt.zst").write_bytes(b"")
     assert find_file(tmp_path, "a.txt") == tmp_path / "a.txt.zst"
     assert find_file(tmp_path, "b.txt") is None
+
+
+def test_a_place_is_tried_before_it_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert check_place(tmp_path / "new" / "folders" / "a.png") == tmp_path / "new" / "folders" / "a.png"
+    assert check_place(tmp_path / "file") == tmp_path / "file"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"], "nothing is left behind"
+    for place in (tmp_path, tmp_path / "file" / "a.png", tmp_path / "file" / "b" / "a.png", Path("/proc/a.png")):
+        with pytest.raises(InputError, match=rf"{place} cannot be written \(.*\); name a place that can be"):
+            check_place(place)

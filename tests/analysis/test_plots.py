@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo.analysis.plots import new_figure, save
+from elmo.analysis.plots import check_name, new_figure, save
 from elmo.errors import InputError, MissingExtraError
 
 
@@ -20,3 +20,12 @@ def test_the_name_says_the_format(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "a.svg").read_text().startswith("<?xml")
     with pytest.raises(InputError, match=r"expected a name that ends in \.png, \.svg, \.pdf"):
         save(new_figure(width=1, height=1), tmp_path / "a.jpg")
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.png").mkdir()
+    for path in (tmp_path / "file" / "a.png", tmp_path / "folder.png", Path("/proc/a.png")):
+        for refused in (lambda path: check_name(path), lambda path: save(new_figure(width=1, height=1), path)):
+            with pytest.raises(InputError, match="cannot be written"):
+                refused(path)

@@ -66,3 +66,15 @@ def test_bad_questions_are_refused(index: str) -> None:
 def test_export(index: str, tmp_path: Path) -> None:
     run("export", index, str(tmp_path / "ix.parquet"))
     assert parquet.read_table(tmp_path / "ix.parquet").num_rows == 16
+    run("export", index, str(tmp_path / "new" / "ix.parquet"))
+    assert parquet.read_table(tmp_path / "new" / "ix.parquet").num_rows == 16
+
+
+def test_places_that_cannot_be_written_are_told(index: str, tmp_path: Path) -> None:
+    text, model = str(tmp_path / "text.txt"), str(tmp_path / "model")
+    for place in (f"{text}/ix", "/proc/ix"):
+        with pytest.raises(InputError, match=rf"{place} cannot be written"):
+            run("build", text, "-o", place, "-m", model)
+    for place in (f"{text}/ix.parquet", str(tmp_path), "/proc/ix.parquet"):
+        with pytest.raises(InputError, match=rf"{place} cannot be written"):
+            run("export", index, place)

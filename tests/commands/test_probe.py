@@ -123,3 +123,14 @@ def test_context_uses_the_included_sentences(model: str, tmp_path: Path) -> None
     words = json.loads((tmp_path / "context.json").read_text())["words"]
     assert {"bank", "play", "all words"} <= set(words)
     assert words["bank"]["layer 0"]["within"] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_context_refuses_a_file_without_sentences(model: str, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("# nothing else\n")
+    with pytest.raises(InputError, match="holds no sentence"):
+        run("context", str(tmp_path / "a.tsv"), "-m", model)
+
+
+def test_a_seed_is_not_negative(treebank: Path) -> None:
+    result = CliRunner().invoke(app, ["pos", str(treebank), "--seed", "-1"])
+    assert result.exit_code == 2 and "--seed" in result.output

@@ -57,3 +57,14 @@ def test_an_unknown_word_is_told_which_there_are(model: str, tmp_path: Path) -> 
     with pytest.raises(InputError, match="it has: bank, play"):
         run("xyzzy", "-m", model, "-o", str(tmp_path / "a.png"))
     assert not (tmp_path / "a.png").exists()
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"file/a\.png cannot be written"):
+        run("bank", "-m", "no/such/model", "-o", str(tmp_path / "file" / "a.png"))
+
+
+def test_a_seed_is_not_negative() -> None:
+    result = CliRunner().invoke(app, ["bank", "--seed", "-1"])
+    assert result.exit_code == 2 and "--seed" in result.output

@@ -1,10 +1,12 @@
-"""Folders of data as they come: unpacked, or packed as .tar, .tar.gz or .tar.zst.
+"""Folders of data as they come: unpacked, or packed as .tar, .tar.gz or .tar.zst. And places for what is made of them.
 
-Left out: single files, plain or compressed (`elmo.text.inputs.files`).
+Left out: reading single files, plain or compressed (`elmo.text.inputs.files`).
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -39,6 +41,26 @@ def find_file(folder: Path, name: str) -> Path | None:
         if (path := folder / (name + suffix)).is_file():
             return path
     return None
+
+
+def check_place(path: Path) -> Path:
+    """Refuse a place that no file can be written to, before anything is computed for it."""
+    with writing(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        # Tried out in the folder that is there already: permissions alone do not tell of every kind of file system.
+        folder = next(each for each in path.absolute().parents if each.exists())
+        tempfile.TemporaryFile(dir=folder).close()
+    return path
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the system has against writing a file or folder, as an error for users."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror or error}); name a place that can be.") from error
 
 
 def _open_packed(path: Path) -> Any:

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmo.analysis.clusters import k_means, nearest_centre, unit
+from elmo.analysis.files import writing
 from elmo.analysis.layers import LayerStream, Vectors
 from elmo.analysis.neighbours import IndexFacts
 from elmo.embedding.layers import choose_layers
@@ -42,11 +43,12 @@ def build_index(
 ) -> IndexFacts:
     """Index every token of the sentences. `static`: a word2vec text file; without it, the model's layer 0."""
     folder = Path(folder)
-    if folder.exists():
-        raise InputError(f"{folder} exists already; remove it, or choose another place for the index.")
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    with writing(folder):
+        if folder.exists():
+            raise InputError(f"{folder} exists already; remove it, or choose another place for the index.")
+        partial = folder.with_name(folder.name + ".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
     try:
         written = _Pass(partial, layers)
         written.run(encoder, sentences)

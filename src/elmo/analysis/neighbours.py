@@ -27,6 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmo.analysis.clusters import unit
+from elmo.analysis.files import check_place, writing
 from elmo.analysis.layers import Vectors
 from elmo.errors import InputError, MissingExtraError
 
@@ -202,21 +203,23 @@ def export_parquet(index: NeighbourIndex, path: str | Path, *, rows_at_once: int
         },
         metadata={"elmo": json.dumps(asdict(index.facts))},
     )
-    path = Path(path)
+    path = check_place(Path(path))
     partial = path.with_name(path.name + ".partial")
-    with parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
-        for start in range(0, index.facts.num_occurrences, rows_at_once):
-            where = np.asarray(index.occurrences[start : start + rows_at_once])
-            vectors = index.vectors[start : start + rows_at_once].astype(np.float32)
-            columns = [
-                arrow.array([index.words[word] for word in where[:, 2]]),
-                arrow.array(where[:, 0]),
-                arrow.array(where[:, 1]),
-                arrow.array([" ".join(index.tokens(int(sentence))) for sentence in where[:, 0]]),
-                arrow.FixedSizeListArray.from_arrays(arrow.array(vectors.reshape(-1)), index.facts.dim),
-            ]
-            writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
-    partial.replace(path)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
+            for start in range(0, index.facts.num_occurrences, rows_at_once):
+                where = np.asarray(index.occurrences[start : start + rows_at_once])
+                vectors = index.vectors[start : start + rows_at_once].astype(np.float32)
+                columns = [
+                    arrow.array([index.words[word] for word in where[:, 2]]),
+                    arrow.array(where[:, 0]),
+                    arrow.array(where[:, 1]),
+                    arrow.array([" ".join(index.tokens(int(sentence))) for sentence in where[:, 0]]),
+                    arrow.FixedSizeListArray.from_arrays(arrow.array(vectors.reshape(-1)), index.facts.dim),
+                ]
+                writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
+        partial.replace(path)
 
 
 def _read_facts(folder: Path) -> IndexFacts:

@@ -11,6 +11,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+from elmo.analysis.files import check_place, writing
 from elmo.errors import InputError, MissingExtraError
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -28,16 +29,18 @@ def new_figure(*, width: float, height: float) -> Any:
 
 
 def check_name(path: Path) -> Path:
-    """Refuse a picture's name before anything is computed for it."""
+    """Refuse a picture's name or place before anything is computed for it."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"The plot's file is called {path.name}; expected a name that ends in {', '.join(SUFFIXES)}.")
-    return path
+    return check_place(path)
 
 
 def save(figure: Any, path: Path) -> None:
     """Write a PNG, SVG or PDF."""
-    check_name(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    check_name(path)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150)
 
 
 def png_bytes(figure: Any) -> bytes:

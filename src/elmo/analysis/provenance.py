@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from elmo.errors import InputError
+from elmo.analysis.files import writing
 
 _PACKAGES = ("elmo-torch", "torch", "numpy")
 
@@ -153,13 +153,11 @@ def write_report(report: Report, folder: Path, *, provenance: Provenance) -> lis
 
 
 def _write(path: Path, text: str) -> None:
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(path.name + ".partial")
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); name a place that can be.") from error
 
 
 def _memory_gib() -> float | None:

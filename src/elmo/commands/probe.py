@@ -41,7 +41,7 @@ def pos(
     model: ModelOption = None,
     tags: Annotated[str, typer.Option(help="The tags of CoNLL-U to predict: upos, xpos or both.")] = "both",
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training set, at most.")] = 12,
-    seed: Annotated[int, typer.Option(help="Shuffles the training tokens.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Shuffles the training tokens.")] = 0,
     state: StateOption = "reset",
     json_file: JsonOption = None,
     output: FolderOption = None,

@@ -31,10 +31,11 @@ def similarity(
     ] = "tokens",
     clusters: Annotated[int, typer.Option(min=1, help="Clusters to colour by where there are no senses.")] = 2,
     limit: Annotated[int, typer.Option(min=3, help="Occurrences to draw, at most.")] = 300,
-    seed: Annotated[int, typer.Option(help="Starts the clustering.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Starts the clustering.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the points to this file.")] = None,
 ) -> None:
     """Draw one word's occurrences in two dimensions (PCA), coloured by sense or by cluster, for each layer."""
+    from elmo.analysis import plots
     from elmo.analysis.provenance import collect, write_json
     from elmo.analysis.similarity import find_in_senses, find_in_text, map_word
     from elmo.analysis.similarity_plot import plot_word
@@ -42,6 +43,7 @@ def similarity(
     from elmo.analysis.wordnet import glosses
     from elmo.text.inputs import read_sentences
 
+    plots.check_name(output)
     source = EXAMPLES if corpus is None else corpus
     if ".data.xml" in source.name:
         from elmo.analysis.sense_data import SenseSet

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from elmo.analysis.files import writing
 from elmo.analysis.provenance import Provenance
 from elmo.analysis.reproduction import probes, task_scores
 from elmo.analysis.reproduction.page import as_html
@@ -93,10 +94,8 @@ def _plain(report: ReproductionReport) -> dict[str, Any]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.partial")
         partial.write_bytes(content)
         partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); name a place that can be.") from error
