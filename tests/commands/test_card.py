@@ -55,3 +55,12 @@ def test_perplexities_words_and_precisions_in_one_file(model: Path, tmp_path: Pa
 def test_a_text_needs_a_name(model: Path) -> None:
     with pytest.raises(ConfigError, match="expected NAME=FILE"):
         CliRunner().invoke(app, [str(model), "--heldout", "a.txt"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"), [(("a", "b", "a"), "a is given twice"), (("all",), "all is the name of their sum")]
+)
+def test_every_text_has_a_name_of_its_own(names: tuple[str, ...], message: str) -> None:
+    options = [part for name in names for part in ("--heldout", f"{name}={name}.txt")]
+    with pytest.raises(ConfigError, match=message):
+        CliRunner().invoke(app, ["no/such/model", *options], catch_exceptions=False)

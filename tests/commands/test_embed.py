@@ -155,6 +155,8 @@ def test_a_line_of_100_000_tokens(tmp_path: Path, elmo_embed: Callable[..., Resu
         (b"x\n", ["--column", "a"], "A column was chosen"),
         (b"x\n", ["--tokenizer", "spacy"], "no tokeniser 'spacy'"),
         (b"x\n", ["--resume", "--force"], "give one of them"),
+        (b"x\n", ["--engine", "local", "--resume", "--force"], "give one of them"),
+        (b"x\n", ["--partition-mb", "4"], "--partition-mb, --keep and --split-sentences need --engine"),
         (b"x\n", ["--model", "no/such/model/anywhere"], "no/such/model/anywhere"),
         (b"x\n", ["--threads", "-1"], "--threads is -1"),
     ],

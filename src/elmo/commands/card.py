@@ -8,6 +8,7 @@ word senses (table 5). Always there: a dozen ambiguous words, and what weights o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _SENTENCES = 500
 """How many sentences of each held-out text the precisions are compared on."""
+_ALL = "all"
+"""What the held-out texts together are called."""
 
 
 def card(
@@ -43,7 +46,7 @@ def card(
     """Measure a model for its card: perplexity, parts of speech, word senses, precision."""
     from elmo.analysis.corpus_files import labelled_corpora
 
-    texts = dict(map(_named, heldout))
+    texts = _named_texts(heldout)
     corpora = labelled_corpora([pos], "both") if pos is not None else None
     embedder = open_embedder(model, "reset")
     watch = Stopwatch()
@@ -61,11 +64,17 @@ def card(
     deliver(name, f"The model {model}", merged, json_file=None, folder=output, seed=0, seconds=watch.seconds)
 
 
-def _named(text: str) -> tuple[str, str]:
-    name, separator, file = text.partition("=")
-    if not separator or not name or not file:
-        raise ConfigError(f"--heldout is {text!r}; expected NAME=FILE, such as news=news.txt.")
-    return name, file
+def _named_texts(heldout: Sequence[str]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for text in heldout:
+        name, separator, file = text.partition("=")
+        if not separator or not name or not file:
+            raise ConfigError(f"--heldout is {text!r}; expected NAME=FILE, such as news=news.txt.")
+        if name == _ALL or name in texts:
+            taken = "the name of their sum" if name == _ALL else "given twice"
+            raise ConfigError(f"--heldout is {text!r}, but {name} is {taken}; give each text a name of its own.")
+        texts[name] = file
+    return texts
 
 
 def _perplexities(embedder: Embedder, model: str, texts: dict[str, str]) -> Measured:
@@ -80,7 +89,7 @@ def _perplexities(embedder: Embedder, model: str, texts: dict[str, str]) -> Meas
             status.update(f"perplexity of {name}")
             sentences = (sentence.tokens for sentence in read_sentences([file], tokenizer="whitespace"))
             found[name] = scorer.perplexity(tokens for tokens in sentences if tokens)
-    found["all"] = sum(found.values(), Perplexity(0.0, 0.0, 0))
+    found[_ALL] = sum(found.values(), Perplexity(0.0, 0.0, 0))
     rows = [
         [name, f"{each.forward:.1f}", f"{each.backward:.1f}", f"{each.both:.1f}", f"{each.num_tokens:,}",
          f"{each.num_unknown / each.num_tokens:.1%}"]
@@ -95,8 +104,8 @@ def _perplexities(embedder: Embedder, model: str, texts: dict[str, str]) -> Meas
         [table],
         {
             "perplexity": {name: each.values() for name, each in found.items()},
-            "perplexity_forward": found["all"].forward,
-            "perplexity_backward": found["all"].backward,
+            "perplexity_forward": found[_ALL].forward,
+            "perplexity_backward": found[_ALL].backward,
         },
     )
 

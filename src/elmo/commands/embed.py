@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from elmo.text.inputs import ReadProgress
 
 _LAYERS = "all, average, top, concat, a layer's index (0 is the token layer), or weights such as 0.2,0.3,0.5."
+_PARTITION_MB = 8.0
 
 
 def embed(
@@ -62,7 +63,9 @@ def embed(
     address: Annotated[str | None, typer.Option(help="A Ray cluster; by default one is started here.")] = None,
     master: Annotated[str | None, typer.Option(help="A Spark cluster; by default one is started here.")] = None,
     workers: Annotated[int, typer.Option(help="Processes of the engine; 0: one for every CPU.")] = 0,
-    partition_mb: Annotated[float, typer.Option(help="Text in one partition, for --engine.")] = 8.0,
+    partition_mb: Annotated[
+        float | None, typer.Option(help="Text in one partition, for --engine; 8 unless told.")
+    ] = None,
     keep: Annotated[
         list[str] | None, typer.Option(help="A column to write beside the vectors, for --engine; may come again.")
     ] = None,
@@ -71,13 +74,16 @@ def embed(
     ] = False,
 ) -> None:
     """Turn text into vectors. A run that was stopped goes on with --resume; the output appears when it is whole."""
+    if resume and force:
+        raise ConfigError("--resume goes on and --force starts over; give one of them.")
     if engine is not None:
         if state != "reset" or out_format not in (None, "parquet"):
             raise ConfigError("Engines embed each row for itself (--state reset), and write Parquet.")
         from elmo.commands.embed_corpus import embed_corpus
 
         embed_corpus(
-            inputs, output, engine=engine, address=address, master=master, workers=workers, partition_mb=partition_mb,
+            inputs, output, engine=engine, address=address, master=master, workers=workers,
+            partition_mb=_PARTITION_MB if partition_mb is None else partition_mb,
             settings={
                 "model": model, "column": column or "text", "layers": layers, "pooling": pool, "dtype": dtype,
                 "precision": precision, "tokenizer": tokenizer, "batch_tokens": batch_tokens,
@@ -86,14 +92,12 @@ def embed(
             threads=threads or 1, overwrite=force,
         )  # fmt: skip
         return
-    _refuse_engine_options(address, master, keep, workers or split_sentences)
+    _refuse_engine_options(address, master, keep, workers or split_sentences, partition_mb is not None)
     from elmo.embedding.embedder import Embedder
     from elmo.embedding.to_file import embed_to_file
     from elmo.embedding.writers.formats import format_of
     from elmo.text.inputs import ReadProgress, read_sentences
 
-    if resume and force:
-        raise ConfigError("--resume goes on and --force starts over; give one of them.")
     path = Path(output)
     format_name = out_format or format_of(path)
     _set_threads(threads)
@@ -115,7 +119,8 @@ def embed(
 def _refuse_engine_options(*given: object) -> None:
     if any(given):
         raise ConfigError(
-            "--address, --master, --workers, --keep and --split-sentences need --engine (ray, spark or local)."
+            "--address, --master, --workers, --partition-mb, --keep and --split-sentences need --engine (ray, spark or "
+            "local)."
         )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from elmo.errors import InputError
+from elmo.errors import ConfigError, InputError
 
 
 def fill(
@@ -29,6 +29,8 @@ def fill(
     from elmo.pretrain.scoring import Scorer
     from elmo.text.tokenizer import words
 
+    if state not in ("reset", "warm"):
+        raise ConfigError(f"--state is {state!r}; expected reset or warm: no sentence comes before this one.")
     parts = sentence.split(gap) if gap else []
     if len(parts) != 2:
         found = max(0, len(parts) - 1)
