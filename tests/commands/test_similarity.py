@@ -65,6 +65,6 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_else(tmp_path: P
         run("bank", "-m", "no/such/model", "-o", str(tmp_path / "file" / "a.png"))
 
 
-def test_a_seed_is_not_negative() -> None:
-    result = CliRunner().invoke(app, ["bank", "--seed", "-1"])
+def test_a_seed_is_not_negative(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["bank", "--seed", "-1", "-o", str(tmp_path / "a.png")])
     assert result.exit_code == 2 and "--seed" in result.output

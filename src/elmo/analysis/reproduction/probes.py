@@ -29,7 +29,7 @@ from elmo.analysis.similarity_plot import draw_word
 from elmo.analysis.word_in_context import Occurrence
 from elmo.analysis.wordnet import WordNet, glosses
 from elmo.errors import InputError, MissingExtraError
-from elmo.tasks.cells import content_digest
+from elmo.tasks.digests import content_digest
 
 _FIRST_SENSE = "WordNet first sense"
 
