@@ -22,6 +22,10 @@ def run(project: Project) -> Project:
     return project
 
 
+def settings_of(folder: Path) -> str:
+    return (folder / "run" / start.SETTINGS_FILE).read_text(encoding="utf-8")
+
+
 def test_a_run_is_not_begun_twice(project: Make) -> None:
     project("run")
     with pytest.raises(CheckpointError, match=r"already holds a run.*--resume"):
@@ -60,6 +64,115 @@ def test_changed_text_is_told_and_nothing_is_lost(project: Make, tmp_path: Path,
     assert before == {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     train_file.write_text(text, encoding="utf-8")
     assert start.resume(tmp_path / "run").run.progress.update == 12
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "model.cell_dim=8",
+        "model.cell_clip=5",
+        "data.vocabulary_size=10",
+        "data.min_count=3",
+        "data.tokenizer=ptb-like",
+        "data.batching=streams",
+        "data.batch_tokens=96",
+        "data.longest=6",
+        "optimiser.name=adagrad",
+        "training.seed=1",
+        "training.only_softmax=true",
+    ],
+)
+def test_what_the_checkpoints_depend_on_stays(project: Make, tmp_path: Path, override: str) -> None:
+    run(project("run", "training.updates=4"))
+    before = settings_of(tmp_path / "run")
+    name = override.split("=")[0]
+    with pytest.raises(ConfigError, match=rf"{name} is .* begun with .* --from .*run"):
+        start.resume(tmp_path / "run", overrides=["training.updates=8", override])
+    assert settings_of(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize("rows", [2, 6])
+def test_the_number_of_streams_stays(project: Make, tmp_path: Path, rows: int) -> None:
+    run(project("run", "data.batching=streams", "training.updates=4"))
+    with pytest.raises(ConfigError, match=rf"data.batch_size is {rows}, but .* begun with 4"):
+        start.resume(tmp_path / "run", overrides=[f"data.batch_size={rows}"])
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "training.precision=bfloat16",
+        "training.log_every=1",
+        "training.minutes=5",
+        "training.epochs=20",
+        "training.evaluate_every=2",
+        "training.evaluate_tokens=50",
+        "training.patience=9",
+        "training.checkpoint_minutes=1",
+        "training.accumulate=2",
+        "optimiser.decay_share=0.5",
+        "optimiser.learning_rate=0.001",
+        "optimiser.schedule=stable",
+        "softmax.negatives=10",
+        "softmax.kind=full",
+    ],
+)
+def test_other_settings_may_change_and_are_kept(project: Make, tmp_path: Path, override: str) -> None:
+    run(project("run", "training.updates=4"))
+    changed = run(start.resume(tmp_path / "run", overrides=["training.updates=6", override]))
+    assert changed.run.progress.update == 6
+    assert start.resume(tmp_path / "run").run.settings == changed.run.settings
+
+
+def test_a_run_made_longer_stays_so(settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
+    run(start.begin(settings("training.updates=4"), tmp_path / "run", cache=tmp_path / "cache"))
+    (tmp_path / "cache").rename(tmp_path / "moved")
+    start.resume(tmp_path / "run", overrides=["training.updates=8"], cache=tmp_path / "moved")
+    again = run(start.resume(tmp_path / "run"))
+    assert again.run.progress.update == 8
+    assert again.run.corpus.folder == tmp_path / "moved" and not (tmp_path / "cache").exists()
+
+
+def test_before_the_first_checkpoint_everything_may_change(project: Make, tmp_path: Path) -> None:
+    project("run")
+    start.resume(tmp_path / "run", overrides=["data.batch_tokens=24", "model.cell_dim=8"])
+    again = run(start.resume(tmp_path / "run"))
+    assert again.run.settings.data.batch_tokens == 24 and again.run.bilm.config.lstm.cell_dim == 8
+
+
+def test_text_that_moved_is_found_again(project: Make, tmp_path: Path, train_file: Path) -> None:
+    run(project("run", "training.updates=4"))
+    moved = tmp_path / "elsewhere" / train_file.name
+    moved.parent.mkdir()
+    train_file.rename(moved)
+    source = f'data.train=[{{name = "train", files = ["{moved}"]}}]'
+    start.resume(tmp_path / "run", overrides=[source, "training.updates=8"])
+    assert run(start.resume(tmp_path / "run")).run.progress.update == 8
+
+
+def test_settings_are_written_whole_or_not_at_all(
+    project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(path: Path, text: str, **options: str) -> None:
+        with path.open("w", encoding="utf-8") as file:
+            file.write(text[: len(text) // 2])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", killed)
+        with pytest.raises(KeyboardInterrupt):
+            project("run")
+    run(project("run", "training.updates=4"))
+    before = settings_of(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", killed)
+        with pytest.raises(KeyboardInterrupt):
+            start.resume(tmp_path / "run", overrides=["training.updates=8"])
+    assert settings_of(tmp_path / "run") == before
+    (tmp_path / "run" / "run" / "settings.partial").unlink()
+    (tmp_path / "run" / "run" / "settings.partial").mkdir()
+    with pytest.raises(CheckpointError, match=r"Cannot write .*settings\.toml"):
+        start.resume(tmp_path / "run", overrides=["training.updates=8"])
 
 
 def test_a_cache_is_shared(project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:

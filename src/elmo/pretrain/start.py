@@ -8,10 +8,11 @@ DIR/run/checkpoints/ the whole state, for --resume
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,24 @@ from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
 from elmo.pretrain import checkpoint
 from elmo.pretrain.batches import make_batches
 from elmo.pretrain.build_corpus import open_or_build
-from elmo.pretrain.checkpoint import CheckpointFolder
+from elmo.pretrain.checkpoint import CheckpointFolder, force_to_disk
 from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.run import Run
-from elmo.pretrain.settings import DataSettings, PretrainSettings
+from elmo.pretrain.settings import DataSettings, ModelSettings, PretrainSettings
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.world import World
 from elmo.text.vocabulary import Vocabulary
 
 SETTINGS_FILE = "settings.toml"
+_CHECKPOINTS = Path("run/checkpoints")
+_FIXED = {
+    "model": [field.name for field in fields(ModelSettings)],
+    # Files may move: the corpus knows its text.
+    "data": [field.name for field in fields(DataSettings) if field.name not in ("train", "heldout", "vocabulary")],
+    "optimiser": ["name"],
+    "training": ["seed", "only_softmax"],
+}
+"""Settings that a checkpoint's tensors and its place in the text depend on."""
 Say = Callable[[str], None]
 
 
@@ -136,7 +146,7 @@ def begin(
         model = None if initial is None else load(initial)
         if world.leads:
             # Before the text is read, so that a run that dies while it reads can be resumed too.
-            _write_settings(folder / "run" / SETTINGS_FILE, settings, {"cache": cache, "from": initial})
+            _write_settings(folder / "run" / SETTINGS_FILE, settings, _origins(cache, initial))
         project = _assemble(settings, folder, cache, model, world, say)
     if initial is not None and world.leads:
         project.export()
@@ -151,42 +161,78 @@ def resume(
     world: World | None = None,
     say: Say = lambda line: None,
 ) -> Project:
-    """The run in `folder`, from its last checkpoint."""
+    """The run in `folder`, from its last checkpoint; what is set anew here holds for later resumptions too."""
+    world = world or World()
     path = folder / "run" / SETTINGS_FILE
     if not has_run(folder):
         raise CheckpointError(f"{folder} holds no run: {path} is missing. Give the folder that elmo pretrain -o made.")
-    origins = _read_origins(path)
-    cache = cache or (Path(origins["cache"]) if "cache" in origins else None)
+    origins = _read_origins(path) | _origins(cache, None)
     settings = config.read(PretrainSettings, path, overrides=overrides)
+    latest = CheckpointFolder(folder / _CHECKPOINTS, keep=settings.training.keep_checkpoints).latest()
+    if overrides and latest is not None:
+        _refuse_changes(config.read(PretrainSettings, path), settings, folder)
     initial = None
     if "from" in origins:
         initial = load(folder if native.matches(folder) else origins["from"])
-    project = _assemble(settings, folder, cache, initial, world or World(), say)
-    latest = project.checkpoints.latest()
+    corpus = Path(origins["cache"]) if "cache" in origins else None
+    project = _assemble(settings, folder, corpus, initial, world, say)
     if latest is None:
         say("no checkpoint yet: starting from the beginning")
-        return project
+    else:
+        _load(project, latest)
+        say(f"going on from update {project.run.progress.update:,} ({latest})")
+    if world.leads and (overrides or cache is not None):
+        # Not before all of it has been found to work.
+        try:
+            _write_settings(path, settings, origins)
+        except OSError as error:
+            raise CheckpointError(f"Cannot write {path}: {error.strerror}. Make room there, then try again.") from error
+    return project
+
+
+def _refuse_changes(begun: PretrainSettings, wanted: PretrainSettings, folder: Path) -> None:
+    for table, names in _FIXED.items():
+        for name in names:
+            before, now = (getattr(getattr(settings, table), name) for settings in (begun, wanted))
+            if now != before:
+                raise ConfigError(
+                    f"{table}.{name} is {now}, but the run in {folder} was begun with {before}, and its checkpoints "
+                    "fit nothing else. Leave it out, or start a new run from the model: "
+                    f"elmo pretrain --from {folder} -o OTHER"
+                )
+
+
+def _load(project: Project, latest: Path) -> None:
     state = checkpoint.read(latest)
     if state.counters["corpus"] != project.run.corpus.fingerprint:
         raise InputError(
             f"The text has changed since {latest} was written, so its place in the text means nothing now. Put the old "
-            f"text back, or start a new run from the model: elmo pretrain --from {folder}"
+            f"text back, or start a new run from the model: elmo pretrain --from {project.folder}"
         )
     project.run.load(state)
-    say(f"going on from update {project.run.progress.update:,} ({latest})")
-    return project
 
 
-def _write_settings(path: Path, settings: PretrainSettings, origins: dict[str, str | Path | None]) -> None:
-    """The settings as TOML; where things came from stands above them, in comments that `_read_origins` reads."""
-    lines = []
-    for name, origin in origins.items():
-        if origin is not None:
-            lines.append(
-                f"# {name}: {Path(origin).absolute() if Path(origin).exists() or name == 'cache' else origin}\n"
-            )
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that is there whole or not at all, whenever the process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(lines) + config.to_toml(settings), encoding="utf-8")
+    partial = path.with_suffix(".partial")
+    partial.write_text(text, encoding="utf-8")
+    force_to_disk(partial)
+    os.replace(partial, path)
+
+
+def _write_settings(path: Path, settings: PretrainSettings, origins: dict[str, str]) -> None:
+    """The settings as TOML; where things came from stands above them, in comments that `_read_origins` reads."""
+    above = "".join(f"# {name}: {origin}\n" for name, origin in origins.items())
+    write_whole(path, above + config.to_toml(settings))
+
+
+def _origins(cache: Path | None, initial: str | Path | None) -> dict[str, str]:
+    """Where the text and the weights come from, wherever the run is resumed."""
+    found = {} if cache is None else {"cache": str(cache.absolute())}
+    if initial is not None:
+        found["from"] = str(Path(initial).absolute() if Path(initial).exists() else initial)
+    return found
 
 
 def _read_origins(path: Path) -> dict[str, str]:
@@ -210,7 +256,7 @@ def _assemble(
     data = settings.data
     if not data.train:
         raise ConfigError("There is no text to train on. Give files with --train, or [[data.train]] in the settings.")
-    checkpoints = CheckpointFolder(folder / "run" / "checkpoints", keep=settings.training.keep_checkpoints)
+    checkpoints = CheckpointFolder(folder / _CHECKPOINTS, keep=settings.training.keep_checkpoints)
     if world.leads:
         checkpoints.check_space(0)
     given = _given_vocabulary(settings, initial)
