@@ -9,7 +9,7 @@ import torch
 from elmo import config
 from elmo.checkpoints import export, native
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
-from elmo.errors import CheckpointError, InputError
+from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.pretrain import finetune
 from elmo.pretrain.finetune import FinetuneSettings
 from elmo.pretrain.loop import Report, evaluate, train
@@ -75,6 +75,19 @@ def test_rows_are_copied(
         old, new = model.vocabulary.id_of(word), head.vocabulary.id_of(word)
         assert torch.equal(head.softmax.weight[new], model.softmax.weight[old])
         assert head.softmax.bias[new] == model.softmax.bias[old]
+
+
+def test_words_of_held_out_lines_alone_stay_unknown(
+    make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], domain_file: Path
+) -> None:
+    lines = [*DOMAIN[:4], *["measured measured measured"], *DOMAIN[:4], "the last measured"]
+    domain_file.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    head = finetune.make_head(make_bilm(), settings("data.hold_out=5", "data.min_count=1"))
+    assert "measured" not in head.vocabulary and "enzyme" in head.vocabulary
+    # With text of its own to measure on, all lines are trained on.
+    own = f'data.heldout=[{{name = "own", files = ["{domain_file}"]}}]'
+    head = finetune.make_head(make_bilm(), settings("data.hold_out=5", "data.min_count=1", own))
+    assert "measured" in head.vocabulary
 
 
 def carry_out(folder: Path) -> dict[str, list[float]]:
@@ -171,6 +184,38 @@ def test_it_goes_on_where_it_stopped(
     assert all(torch.equal(tensor, other.state_dict()[name]) for name, tensor in one.state_dict().items())
 
 
+@pytest.mark.parametrize("moment", ["open_corpus", "write_whole"])
+def test_killed_while_it_was_laid_down(
+    make_bilm: Callable[..., PretrainedBiLM],
+    settings: Callable[..., FinetuneSettings],
+    tmp_path: Path,
+    domain_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+) -> None:
+    make_bilm().save_pretrained(tmp_path / "old")
+
+    def killed(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    def begin() -> None:
+        finetune.begin(str(tmp_path / "old"), tmp_path / "new", settings(), world=World(), say=lambda line: None)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(finetune, moment, killed)
+        with pytest.raises(KeyboardInterrupt):
+            begin()
+    assert (tmp_path / "new" / "run" / "start").exists()
+    (tmp_path / "new" / "run" / "notes.txt").write_text("mine", encoding="utf-8")
+    # The text may be another one by now.
+    domain_file.write_text("\n".join(DOMAIN[:90]) + "\n", encoding="utf-8")
+    begin()
+    assert list(carry_out(tmp_path / "new")) == ["softmax alone", "all weights"]
+    assert (tmp_path / "new" / "run" / "notes.txt").exists()
+    with pytest.raises(CheckpointError, match="already holds a run"):
+        begin()
+
+
 def test_what_is_refused(
     make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
 ) -> None:
@@ -184,5 +229,12 @@ def test_what_is_refused(
     with pytest.raises(InputError, match=r"nowhere\.txt"):
         finetune.begin(str(tmp_path / "old"), tmp_path / "new", lost, world=World(), say=lambda line: None)
     assert not (tmp_path / "new").exists()
+    for override, message in (("head_epochs=-1", "head_epochs is -1"), ("head_learning_rate=0", "rate is 0")):
+        with pytest.raises(ConfigError, match=message):
+            settings(override)
+    (tmp_path / "mine" / "run" / "corpus").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match="is something other than a fine-tuning run"):
+        finetune.begin(str(tmp_path / "old"), tmp_path / "mine", settings(), world=World(), say=lambda line: None)
+    assert (tmp_path / "mine" / "run" / "corpus").exists()
     with pytest.raises(CheckpointError, match="holds no fine-tuning run"):
         next(finetune.stages(tmp_path / "nowhere", world=World(), say=lambda line: None))

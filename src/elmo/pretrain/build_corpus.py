@@ -100,6 +100,12 @@ def open_or_build(
     return Corpus(folder)
 
 
+def count_words(train: Sequence[Source], *, hold_out: int = 0, tokenizer: str = "whitespace") -> Counter[str]:
+    """How often each word stands in the lines that are trained on."""
+    texts = [_Text(source, "train", _find_files(source), hold_out) for source in train]
+    return Counter(word for text in texts for sentence in text.sentences(tokenizer) for word in sentence)
+
+
 def _find_files(source: Source) -> list[Path]:
     """The files of a source, globs opened, in a fixed order."""
     found = [file.path for file in find_sources(source.files)]

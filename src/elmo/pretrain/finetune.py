@@ -11,9 +11,9 @@ changes, the rows of words that both vocabularies have are copied.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +24,7 @@ from elmo.checkpoints import native
 from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.errors import CheckpointError, ConfigError
+from elmo.pretrain.build_corpus import count_words
 from elmo.pretrain.scoring import check_sizes
 from elmo.pretrain.settings import (
     DataSettings,
@@ -32,10 +33,9 @@ from elmo.pretrain.settings import (
     SoftmaxSettings,
     TrainingSettings,
 )
-from elmo.pretrain.start import Project, Say, all_or_nothing, has_run, open_corpus, resume
+from elmo.pretrain.start import Project, Say, all_or_nothing, has_run, open_corpus, resume, write_whole
 from elmo.pretrain.start import begin as begin_run
 from elmo.pretrain.world import World
-from elmo.text.inputs import read_sentences
 from elmo.text.vocabulary import Vocabulary
 
 _PLAN, _START, _HEAD = Path("run/finetune.toml"), Path("run/start"), Path("run/head")
@@ -62,6 +62,12 @@ class FinetuneSettings:
             epochs=1.0, evaluate_every=500, evaluate_tokens=1_000_000, checkpoint_every=500
         )
     )
+
+    def __post_init__(self) -> None:
+        if not self.head_epochs >= 0:
+            raise ConfigError(f"head_epochs is {self.head_epochs}; expected 0 or more.")
+        if not self.head_learning_rate > 0:
+            raise ConfigError(f"head_learning_rate is {self.head_learning_rate}; expected a number above 0.")
 
     def whole_run(self) -> PretrainSettings:
         """The settings under which everything learns."""
@@ -111,14 +117,25 @@ def make_head(model: PretrainedBiLM, settings: FinetuneSettings) -> Head:
 def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, say: Say) -> None:
     """Lay a fine-tuning run down in `folder`; `stages` carries it out."""
     if world.leads:
-        if (folder / "run").exists():
+        if (folder / _PLAN).exists() or has_run(folder):
             raise CheckpointError(
                 f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
             )
         settings.whole_run()  # settings that contradict each other are told now
+        _clear_remains(folder)
         with all_or_nothing(folder):
             _lay_down(name, folder, settings, say)
     world.wait()
+
+
+def _clear_remains(folder: Path) -> None:
+    """Take away what a killed `_lay_down` has left: it writes the model to start from first, and the plan last."""
+    run = folder / "run"
+    if (folder / _START).exists():
+        for path in (_CORPUS, _START):
+            shutil.rmtree(folder / path, ignore_errors=True)
+    elif run.exists() and not (run.is_dir() and not any(run.iterdir())):
+        raise CheckpointError(f"{run} is something other than a fine-tuning run. Give another folder with -o.")
 
 
 def _lay_down(name: str, folder: Path, settings: FinetuneSettings, say: Say) -> None:
@@ -145,13 +162,16 @@ def _lay_down(name: str, folder: Path, settings: FinetuneSettings, say: Say) -> 
     )
     # Text that cannot be read is found here, where there is nothing to lose yet.
     open_corpus(plan.data, folder / _CORPUS, head.vocabulary, say)
-    (folder / _PLAN).write_text(config.to_toml(plan), encoding="utf-8")
+    write_whole(folder / _PLAN, config.to_toml(plan))
 
 
 def stages(folder: Path, *, world: World, say: Say) -> Iterator[tuple[str, Project]]:
     """What is still to do, as runs to train one after the other: the softmax alone if it has new words, then all."""
     if not (folder / _PLAN).exists():
-        raise CheckpointError(f"{folder} holds no fine-tuning run. Give the folder that elmo finetune -o made.")
+        raise CheckpointError(
+            f"{folder} holds no fine-tuning run. Give the folder that elmo finetune -o made; if that was stopped while "
+            "it read the text, give its command again."
+        )
     plan = config.read(FinetuneSettings, folder / _PLAN)
     corpus, start_from = folder / _CORPUS, folder / _START
     if not has_run(folder) and plan.head_epochs:
@@ -181,15 +201,12 @@ def _choose_vocabulary(model: PretrainedBiLM, settings: FinetuneSettings) -> Voc
         return Vocabulary.load(settings.data.vocabulary)
     if known is not None and settings.words == "model":
         return known
-    files = [file for source in settings.data.train for file in source.files]
-    if not files:
+    data = settings.data
+    if not data.train:
         raise ConfigError("There is no text to train on. Give files with --train.")
-    sentences = read_sentences(files, format="lines", tokenizer=settings.data.tokenizer)
-    counted = Vocabulary.build(
-        chain.from_iterable(sentence.tokens for sentence in sentences),
-        max_size=settings.data.vocabulary_size,
-        min_count=settings.data.min_count,
-    )
+    # What is measured on must stay as unknown as it would be in use.
+    counts = count_words(data.train, hold_out=0 if data.heldout else data.hold_out, tokenizer=data.tokenizer)
+    counted = Vocabulary.build(counts, max_size=data.vocabulary_size, min_count=data.min_count)
     begin, end = model.config.begin_sentence, model.config.end_sentence
     if (begin, end) != (counted.begin_sentence, counted.end_sentence):
         counted = Vocabulary((begin, end, *counted.words[2:]), begin_sentence=begin, end_sentence=end)
