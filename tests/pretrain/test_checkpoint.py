@@ -35,7 +35,7 @@ def test_old_ones_go_and_the_best_stays(tmp_path: Path) -> None:
 def test_a_half_written_one_is_none(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path, keep=2)
     whole = folder.save(state(), update=1)
-    (tmp_path / "update-000000002.partial").write_bytes(whole.read_bytes()[:50])
+    (tmp_path / "update-000000002.safetensors.partial").write_bytes(whole.read_bytes()[:50])
     assert folder.latest() == whole
 
 

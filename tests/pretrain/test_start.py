@@ -153,24 +153,23 @@ def test_text_that_moved_is_found_again(project: Make, tmp_path: Path, train_fil
 def test_settings_are_written_whole_or_not_at_all(
     project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(path: Path, text: str, **options: str) -> None:
-        with path.open("w", encoding="utf-8") as file:
-            file.write(text[: len(text) // 2])
+    def killed(path: Path, content: bytes) -> None:
+        with path.open("wb") as file:
+            file.write(content[: len(content) // 2])
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", killed)
+        patch.setattr(Path, "write_bytes", killed)
         with pytest.raises(KeyboardInterrupt):
             project("run")
     run(project("run", "training.updates=4"))
     before = settings_of(tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", killed)
+        patch.setattr(Path, "write_bytes", killed)
         with pytest.raises(KeyboardInterrupt):
             start.resume(tmp_path / "run", overrides=["training.updates=8"])
     assert settings_of(tmp_path / "run") == before
-    (tmp_path / "run" / "run" / "settings.partial").unlink()
-    (tmp_path / "run" / "run" / "settings.partial").mkdir()
+    (tmp_path / "run" / "run" / "settings.toml.partial").mkdir()
     with pytest.raises(CheckpointError, match=r"Cannot write .*settings\.toml"):
         start.resume(tmp_path / "run", overrides=["training.updates=8"])
 

@@ -30,6 +30,7 @@ from elmo.analysis.clusters import unit
 from elmo.analysis.files import check_place, writing
 from elmo.analysis.layers import Vectors
 from elmo.errors import InputError, MissingExtraError
+from elmo.whole_files import whole_file
 
 FORMAT = 1
 # Rows at once: as many float32 as a core's cache holds, which is eight times faster than a few megabytes.
@@ -204,10 +205,9 @@ def export_parquet(index: NeighbourIndex, path: str | Path, *, rows_at_once: int
         metadata={"elmo": json.dumps(asdict(index.facts))},
     )
     path = check_place(Path(path))
-    partial = path.with_name(path.name + ".partial")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
+        with whole_file(path) as partial, parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
             for start in range(0, index.facts.num_occurrences, rows_at_once):
                 where = np.asarray(index.occurrences[start : start + rows_at_once])
                 vectors = index.vectors[start : start + rows_at_once].astype(np.float32)
@@ -219,7 +219,6 @@ def export_parquet(index: NeighbourIndex, path: str | Path, *, rows_at_once: int
                     arrow.FixedSizeListArray.from_arrays(arrow.array(vectors.reshape(-1)), index.facts.dim),
                 ]
                 writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
-        partial.replace(path)
 
 
 def _read_facts(folder: Path) -> IndexFacts:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.analysis.files import writing
+from elmo.whole_files import write_whole
 
 _PACKAGES = ("elmo-torch", "torch", "numpy")
 
@@ -154,10 +155,7 @@ def write_report(report: Report, folder: Path, *, provenance: Provenance) -> lis
 
 def _write(path: Path, text: str) -> None:
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text)
 
 
 def _memory_gib() -> float | None:

@@ -10,7 +10,6 @@ Left out: the softmax, which these files never had.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from elmo.checkpoints.checkpoint import Checkpoint, some_names
 from elmo.checkpoints.renames import StoredArray
 from elmo.checkpoints.vocabulary_file import find_vocabulary, write_vocabulary
 from elmo.errors import CheckpointError
+from elmo.whole_files import whole_file
 
 FORMAT = "bilm-tf/AllenNLP hdf5"
 VOCABULARY_FILE = "vocab.txt"
@@ -81,14 +81,11 @@ def write(checkpoint: Checkpoint, weights: Path, *, options: Path) -> None:
     if config.word_embedding is not None and checkpoint.vocabulary is not None:
         write_vocabulary(checkpoint.vocabulary, weights.with_name(VOCABULARY_FILE))
     plain = options_from_config(config, others=checkpoint.card.get("options", {}))
-    partial_options = options.with_name(options.name + ".partial")
-    partial_options.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-    partial = weights.with_name(weights.name + ".partial")
-    with h5py.File(partial, "w") as file:
-        for name, array in write_arrays(config, checkpoint.tensors):
-            file.create_dataset(name, data=array)
-    os.replace(partial_options, options)
-    os.replace(partial, weights)
+    with whole_file(options) as partial_options, whole_file(weights) as partial_weights:
+        partial_options.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+        with h5py.File(partial_weights, "w") as file:
+            for name, array in write_arrays(config, checkpoint.tensors):
+                file.create_dataset(name, data=array)
 
 
 def expressible(checkpoint: Checkpoint) -> BiLMConfig:

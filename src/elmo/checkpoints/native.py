@@ -13,7 +13,6 @@ stored as float32 are not read but mapped: opening takes no time, and processes 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights
 from elmo.checkpoints.json_file import read_json_object
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.vocabulary import Vocabulary
+from elmo.whole_files import whole_file, write_whole
 
 FORMAT = "elmo-torch"
 VERSION = 1
@@ -87,9 +87,7 @@ def write(
     else:
         (folder / VOCABULARY_FILE).unlink(missing_ok=True)
     plain["card"] = checkpoint.card
-    temporary = folder / (CONFIG_FILE + ".partial")
-    temporary.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, folder / CONFIG_FILE)
+    write_whole(folder / CONFIG_FILE, json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -146,9 +144,8 @@ def _write_tensors(tensors: dict[str, Tensor], path: Path, storage: str) -> None
         else:
             stored[name] = tensor.contiguous()
     _own_memory(stored)
-    temporary = path.with_name(path.name + ".partial")
-    save_file(stored, temporary, metadata={"format": "pt"})
-    os.replace(temporary, path)
+    with whole_file(path) as partial:
+        save_file(stored, partial, metadata={"format": "pt"})
 
 
 def _quantise_rows(tensor: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ from elmo.errors import InputError
 from elmo.text.inputs import FORMATS, Sentence, read_sentences
 from elmo.text.tokenizer import TOKENIZERS
 from elmo.text.tokenizer import tokenize as find_tokens
+from elmo.whole_files import whole_file
 
 
 def tokenize(
@@ -84,12 +85,8 @@ def _open_output(path: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    partial = path.with_name(path.name + ".partial")
     try:
-        with partial.open("wb") as stream:
+        with whole_file(path) as partial, partial.open("wb") as stream:
             yield stream
-        partial.replace(path)
     except OSError as error:
         raise InputError(f"Cannot write {path}: {error.strerror}. Check the folder.") from error
-    finally:
-        partial.unlink(missing_ok=True)

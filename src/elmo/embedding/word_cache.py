@@ -14,7 +14,6 @@ Half of the memory goes to the words' first input products (`first_products`), w
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -32,6 +31,7 @@ from elmo.bilm.kernels.inference import FirstProducts
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.first_products import FirstProductCache
 from elmo.errors import CheckpointError
+from elmo.whole_files import whole_file
 
 WORDS_FILE = "words.safetensors"
 DEFAULT_MAX_BYTES = 256 << 20
@@ -146,9 +146,8 @@ class WordCache:
             table = torch.empty(0, 0) if self._table is None else self._table[picked].cpu()
         text = bytearray(json.dumps(words).encode("ascii"))
         tensors = {"vectors": table, "words": torch.frombuffer(text, dtype=torch.uint8)}
-        temporary = path.with_name(path.name + ".partial")
-        save_file(tensors, temporary, metadata={"weights": fingerprint(self.bilm.token_encoder)})
-        os.replace(temporary, path)
+        with whole_file(path) as partial:
+            save_file(tensors, partial, metadata={"weights": fingerprint(self.bilm.token_encoder)})
 
     def load(self, path: str | Path) -> None:
         """Take in what `save` wrote; words beyond the memory allowed are left out."""

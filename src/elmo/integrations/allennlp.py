@@ -19,7 +19,6 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -39,6 +38,7 @@ from elmo.errors import ConfigError, InputError
 from elmo.integrations.cached_download import cached_path
 from elmo.text.batches import WordTable
 from elmo.text.characters import CharacterScheme
+from elmo.whole_files import whole_file
 
 _PUBLISHED = (
     "https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway/elmo_2x4096_512_2048cnn_2xhighway"
@@ -386,8 +386,7 @@ class ElmoEmbedder:
             raise ConfigError(f"Unknown output format {output_format!r}; expected all, top or average.")
         sentences = [line.strip() for line in input_file]
         vectors = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
-        partial = Path(f"{output_file_path}.partial")
-        with h5py.File(partial, "w") as file:
+        with whole_file(Path(output_file_path)) as partial, h5py.File(partial, "w") as file:
             for index, (sentence, layers) in enumerate(zip(sentences, vectors, strict=True)):
                 key = sentence if use_sentence_keys else str(index)
                 if key in file:
@@ -399,7 +398,6 @@ class ElmoEmbedder:
             if not forget_sentences and not use_sentence_keys:
                 names = {sentence: str(index) for index, sentence in enumerate(sentences)}
                 file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = json.dumps(names)
-        os.replace(partial, output_file_path)
         input_file.close()
 
 

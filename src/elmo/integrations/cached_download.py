@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 from elmo.errors import CheckpointError
+from elmo.whole_files import whole_file
 
 _SECONDS_TO_CONNECT = 30
 
@@ -24,17 +25,15 @@ def cached_path(place: str | Path) -> Path:
     target = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:16]}-{address.rsplit('/', 1)[-1]}"
     if target.exists():
         return target
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(address, timeout=_SECONDS_TO_CONNECT) as answer, partial.open("wb") as file:
-            shutil.copyfileobj(answer, file, 1 << 20)
-            expected = answer.headers.get("Content-Length")
-        if expected is not None and partial.stat().st_size != int(expected):
-            raise OSError(f"{partial.stat().st_size} bytes of {expected} arrived")
-        os.replace(partial, target)
+        with whole_file(target, shared=True) as partial:
+            with urllib.request.urlopen(address, timeout=_SECONDS_TO_CONNECT) as answer, partial.open("wb") as file:
+                shutil.copyfileobj(answer, file, 1 << 20)
+                expected = answer.headers.get("Content-Length")
+            if expected is not None and partial.stat().st_size != int(expected):
+                raise OSError(f"{partial.stat().st_size} bytes of {expected} arrived")
     except (OSError, urllib.error.URLError, ValueError) as error:
-        partial.unlink(missing_ok=True)
         raise CheckpointError(
             f"Cannot fetch {address}: {error}. Check the connection, or download the file and give its path."
         ) from error

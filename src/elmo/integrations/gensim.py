@@ -10,13 +10,13 @@ model has a vector for any word. Left out: vectors in context, which no such tab
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.word_cache import encode_words
 from elmo.errors import ConfigError, InputError, MissingExtraError
+from elmo.whole_files import whole_file
 
 try:
     from gensim.models import KeyedVectors
@@ -48,14 +48,11 @@ def write_word2vec(
     if target.exists() and not overwrite:
         raise ConfigError(f"{target} exists already. Give another name, or --force (overwrite=True) to replace it.")
     vectors = keyed_vectors(model, None if words is None else _read_words(words))
-    partial = target.with_name(target.name + ".partial")
     try:
-        vectors.save_word2vec_format(str(partial), binary=target.suffix == ".bin")
-        os.replace(partial, target)
+        with whole_file(target) as partial:
+            vectors.save_word2vec_format(str(partial), binary=target.suffix == ".bin")
     except OSError as error:
         raise ConfigError(f"Cannot write {target}: {error.strerror or error}.") from error
-    finally:
-        partial.unlink(missing_ok=True)
     return vectors
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +32,7 @@ from elmo.text.inputs.files import ReadProgress, find_sources, read_lines
 from elmo.text.inputs.files import Source as TextFile
 from elmo.text.tokenizer import words
 from elmo.text.vocabulary import Vocabulary
+from elmo.whole_files import write_whole
 
 _BUFFERED_TOKENS = 1 << 20
 VERSION = 1
@@ -137,9 +137,7 @@ def _build(folder: Path, texts: list[_Text], recipe: dict[str, Any], vocabulary:
         "given_vocabulary": 0 if vocabulary is None else len(vocabulary),
         "num_types": len(lexicon),
     }
-    temporary = folder / (INDEX_FILE + ".partial")
-    temporary.write_text(json.dumps(index, indent=1), encoding="utf-8")
-    os.replace(temporary, folder / INDEX_FILE)
+    write_whole(folder / INDEX_FILE, json.dumps(index, indent=1))
 
 
 def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:

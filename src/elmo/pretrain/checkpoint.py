@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from elmo.errors import CheckpointError
+from elmo.whole_files import force_to_disk, whole_file
 
 _PREFIX, _SUFFIX = "update-", ".safetensors"
 
@@ -49,15 +50,12 @@ class CheckpointFolder:
         """Write a checkpoint, then drop old ones; the best one stays."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.path(update)
-        partial = path.with_suffix(".partial")
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
         try:
-            save_file(tensors, partial, metadata={"counters": json.dumps(state.counters)})
-            force_to_disk(partial)
+            with whole_file(path) as partial:
+                save_file(tensors, partial, metadata={"counters": json.dumps(state.counters)})
         except (OSError, SafetensorError) as error:
-            partial.unlink(missing_ok=True)
             raise CheckpointError(f"Cannot write the checkpoint {path}: {error}. {self._safe()}") from error
-        os.replace(partial, path)
         force_to_disk(self.folder)
         kept = {*self.paths()[-self.keep :], path}
         if best_update is not None:
@@ -107,14 +105,6 @@ def read(path: Path) -> RunState:
             f"{path} is not a checkpoint of a run ({error}). Delete it to go on from an older one."
         ) from error
     return RunState(tensors, counters)
-
-
-def force_to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def size_in_bytes(tensors: dict[str, Tensor]) -> int:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.text.characters import CharacterScheme
+from elmo.whole_files import whole_file
 
 SPECIALS = ("<S>", "</S>", "<UNK>")
 INDEX_FILE, TOKENS_FILE, SENTENCES_FILE = "corpus.json", "tokens.u32", "sentences.u64"
@@ -107,13 +107,11 @@ class Corpus:
         name = hashlib.sha256(json.dumps(scheme.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
         path = self.folder / f"spelling-{name}.u16"
         if not path.exists():
-            temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
-            with temporary.open("wb") as file:
+            with whole_file(path, shared=True) as partial, partial.open("wb") as file:
                 words = self.words()
                 for start in range(0, len(words), 10_000):
                     rows = [scheme.encode_word(word) for word in words[start : start + 10_000]]
                     file.write(np.array(rows, dtype=np.uint16).tobytes())
-            temporary.replace(path)
         return _map(path, np.uint16).reshape(-1, scheme.max_characters)
 
 

@@ -33,10 +33,11 @@ from elmo.pretrain.settings import (
     SoftmaxSettings,
     TrainingSettings,
 )
-from elmo.pretrain.start import Project, Say, all_or_nothing, has_run, open_corpus, resume, write_whole
+from elmo.pretrain.start import Project, Say, all_or_nothing, has_run, open_corpus, resume
 from elmo.pretrain.start import begin as begin_run
 from elmo.pretrain.world import World
 from elmo.text.vocabulary import Vocabulary
+from elmo.whole_files import write_whole
 
 _PLAN, _START, _HEAD = Path("run/finetune.toml"), Path("run/start"), Path("run/head")
 _CORPUS = Path("run/corpus")

@@ -9,6 +9,7 @@ from typing import Any
 
 from elmo.errors import CheckpointError
 from elmo.pretrain.loop import Report
+from elmo.whole_files import write_whole
 
 _ENDS = ("final", "finished", "stopped", "early stop")
 _ROOM = 1_000_000
@@ -22,10 +23,7 @@ class JsonLog:
         """Goes on with an existing log; what it says about the end, or about updates after `from_update`, goes."""
         lines = read_log(path) if path.exists() else []
         lines = [line for line in lines if line["update"] <= from_update and line["kind"] not in _ENDS]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
         self._path = path
 
     def __call__(self, report: Report) -> None:

@@ -8,7 +8,6 @@ DIR/run/checkpoints/ the whole state, for --resume
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -29,13 +28,14 @@ from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
 from elmo.pretrain import checkpoint
 from elmo.pretrain.batches import make_batches
 from elmo.pretrain.build_corpus import open_or_build
-from elmo.pretrain.checkpoint import CheckpointFolder, force_to_disk
+from elmo.pretrain.checkpoint import CheckpointFolder
 from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.run import Run
 from elmo.pretrain.settings import DataSettings, ModelSettings, PretrainSettings
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.world import World
 from elmo.text.vocabulary import Vocabulary
+from elmo.whole_files import write_whole
 
 SETTINGS_FILE = "settings.toml"
 _CHECKPOINTS = Path("run/checkpoints")
@@ -210,15 +210,6 @@ def _load(project: Project, latest: Path) -> None:
             f"text back, or start a new run from the model: elmo pretrain --from {project.folder}"
         )
     project.run.load(state)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all, whenever the process is killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    force_to_disk(partial)
-    os.replace(partial, path)
 
 
 def _write_settings(path: Path, settings: PretrainSettings, origins: dict[str, str]) -> None:

@@ -23,7 +23,7 @@ from elmo.pretrain import finetune
 from elmo.pretrain.loop import Report, evaluate, train
 from elmo.pretrain.settings import SoftmaxSettings, Source
 from elmo.pretrain.world import World
-from elmo.tasks.whole_files import write_whole
+from elmo.whole_files import write_whole
 
 _FACTS_FILE = "adapted.json"
 _JOURNAL_FILE = "measured.json"
@@ -66,7 +66,7 @@ def adapt(
         shutil.rmtree(place / "run")
         _text_file(place).unlink()
         # Last of all: where this file is, the model is whole.
-        write_whole(place / _FACTS_FILE, asdict(facts))
+        write_whole(place / _FACTS_FILE, json.dumps(asdict(facts), indent=2) + "\n")
     facts = AdaptationFacts(**json.loads((place / _FACTS_FILE).read_text(encoding="utf-8")))
     return Adapted(PretrainedBiLM.from_pretrained(place), facts)
 
@@ -135,7 +135,7 @@ class _Journal:
 
     def note(self, perplexity: float) -> None:
         self.perplexities.append(perplexity)
-        write_whole(self.path, {"perplexities": self.perplexities, "seconds": self.seconds()})
+        write_whole(self.path, json.dumps({"perplexities": self.perplexities, "seconds": self.seconds()}))
 
     def forget(self) -> None:
         self.perplexities.clear()

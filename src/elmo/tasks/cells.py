@@ -31,7 +31,7 @@ from elmo.tasks.folder_lock import held
 from elmo.tasks.layer_cache import LayerCache
 from elmo.tasks.presets import read_settings
 from elmo.tasks.run import Report, TaskRun, adapted, layer_source, prepare, run
-from elmo.tasks.whole_files import write_whole
+from elmo.whole_files import write_whole
 
 Result = dict[str, Any]
 Begin = Callable[["TaskCell"], Report]
@@ -64,7 +64,8 @@ class CellStore:
 
     def keep(self, key: Mapping[str, Any], result: Result) -> Result:
         """Write a result under its key, whole or not at all."""
-        write_whole(self.path(key), {"key": key, "result": result})
+        content = json.dumps({"key": key, "result": result}, indent=1, ensure_ascii=False)
+        write_whole(self.path(key), content, shared=True)
         return result
 
     def get(self, key: Mapping[str, Any], compute: Callable[[], Result]) -> Result:

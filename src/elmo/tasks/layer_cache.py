@@ -29,7 +29,7 @@ from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import InputError
 from elmo.tasks.layers.text_batches import Sentences
-from elmo.tasks.whole_files import write_whole
+from elmo.whole_files import write_whole
 
 Precision = Literal["float16", "float32"]
 Progress = Callable[[int, int], None]
@@ -84,7 +84,7 @@ class LayerCache:
             began = time.monotonic()
             _fill(data, shape, precision, live.embedder, rows, progress)
             facts = {"tokens": total, "layers": shape[1], "dim": shape[2], "seconds": time.monotonic() - began}
-            write_whole(done, facts)
+            write_whole(done, json.dumps(facts) + "\n")
         seconds = json.loads(done.read_text(encoding="utf-8"))["seconds"]
         return cls(data, np.memmap(data, dtype=precision, mode="r", shape=shape), rows, live, seconds)
 

@@ -9,6 +9,7 @@ was broken off goes on where it stopped. Nothing is printed; `report` hears of e
 from __future__ import annotations
 
 import copy
+import json
 import shutil
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +40,7 @@ from elmo.tasks.layers.word_vectors import (
 from elmo.tasks.task import Inventory, Task, TaskSettings
 from elmo.tasks.trained import ELMO_FOLDER, TrainedTask
 from elmo.tasks.training import Epoch, Examples, Step, TrainingResult, train
-from elmo.tasks.whole_files import write_whole
+from elmo.whole_files import write_whole
 
 RESULTS_FILE = "results.json"
 
@@ -153,7 +154,7 @@ def run(
         "peak_memory_mb": round(peak_bytes() / (1 << 20), 1),
         "settings": config.to_dict(job.settings),
     }
-    write_whole(job.folder / RESULTS_FILE, results)
+    write_whole(job.folder / RESULTS_FILE, json.dumps(results, indent=2, ensure_ascii=False) + "\n")
     if own_source is not None and job.cache_folder is None:
         own_source.delete()
     if adaptation is not None and job.cache_folder is None:

@@ -13,6 +13,7 @@ from elmo.errors import InputError, MissingExtraError
 from elmo.tasks.digests import content_digest, digest_of
 from elmo.text.inputs import read_sentences
 from elmo.text.inputs.files import find_sources
+from elmo.whole_files import whole_file
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,6 @@ def train_vectors(
         )
     say(f"{len(model.wv):,} words, {model.corpus_total_words:,} tokens, {settings.epochs} epochs")
     model.train(corpus, total_examples=model.corpus_count, epochs=settings.epochs)
-    partial = output.with_name(f"{output.name}.partial")
-    model.wv.save_word2vec_format(str(partial), binary=False)
-    partial.rename(output)
+    with whole_file(output) as partial:
+        model.wv.save_word2vec_format(str(partial), binary=False)
     return len(model.wv)

@@ -28,6 +28,7 @@ from elmo.tasks.layers.text_batches import LayerSource, TextIndexer
 from elmo.tasks.layers.word_vectors import WordIndex
 from elmo.tasks.task import Inventory, Task, TaskModel, TaskSettings
 from elmo.tasks.training import BILM_PREFIX, learned_state, predict
+from elmo.whole_files import whole_file
 
 SETTINGS_FILE, TASK_FILE, WEIGHTS_FILE, ELMO_FOLDER = "settings.toml", "task.json", "model.safetensors", "elmo"
 
@@ -90,9 +91,8 @@ class TrainedTask:
             "words": list(self.words.words),
         }
         (folder / TASK_FILE).write_text(json.dumps(names, ensure_ascii=False) + "\n", encoding="utf-8")
-        partial = folder / f"{WEIGHTS_FILE}.partial"
-        save_file({name: tensor.contiguous() for name, tensor in learned_state(self.model).items()}, partial)
-        partial.rename(folder / WEIGHTS_FILE)
+        with whole_file(folder / WEIGHTS_FILE) as partial:
+            save_file({name: tensor.contiguous() for name, tensor in learned_state(self.model).items()}, partial)
 
     @classmethod
     def load(cls, folder: Path | str, *, task: Task[Any, Any, Any] | None = None) -> TrainedTask:

@@ -10,7 +10,6 @@ is kept there, and a run that was broken off goes on from its last whole epoch t
 from __future__ import annotations
 
 import math
-import os
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from elmo.errors import CheckpointError, ConfigError
 from elmo.tasks.layers.text_batches import TextIndexer, to_device
 from elmo.tasks.task import Inventory, Task, TaskModel
 from elmo.tasks.training_settings import TrainingSettings
+from elmo.whole_files import whole_file
 
 BILM_PREFIX = "text.elmo.bilm."
 _STATE_FILE = "last-epoch.pt"
@@ -214,12 +214,8 @@ class _Loop:
             "random": torch.get_rng_state(),
         }
         folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f"{_STATE_FILE}.partial"
-        with partial.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(folder / _STATE_FILE)
+        with whole_file(folder / _STATE_FILE) as partial:
+            torch.save(state, partial)
 
     def resume(self, folder: Path | None, identity: str) -> None:
         if folder is None or not (folder / _STATE_FILE).exists():

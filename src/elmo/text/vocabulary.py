@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 
 from elmo.errors import InputError
+from elmo.whole_files import write_whole
 
 # Old corpora carry this line as the highest word id of another tool; bilm-tf skips it, and it takes no id.
 _SKIPPED_LINE = "!!!MAXTERMID"
@@ -120,10 +121,7 @@ class Vocabulary:
                     f"The token {word!r} cannot stand in a vocabulary file, which holds one token a line, "
                     "without space at its ends."
                 )
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        partial.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
-        partial.replace(target)
+        write_whole(Path(path), "".join(f"{word}\n" for word in self.words))
 
     def id_of(self, word: str) -> int:
         """The word's id, or the unknown token's."""

@@ -21,6 +21,7 @@ from elmo.analysis.reproduction.page import as_html
 from elmo.analysis.reproduction.report import ReproductionReport, Section, as_markdown
 from elmo.analysis.reproduction.workshop import Workshop
 from elmo.errors import InputError
+from elmo.whole_files import write_whole
 
 PARTS: dict[str, Callable[[Workshop], Section]] = {
     "table-6": probes.parts_of_speech,
@@ -95,7 +96,4 @@ def _plain(report: ReproductionReport) -> dict[str, Any]:
 
 def _write(path: Path, content: bytes) -> None:
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.partial")
-        partial.write_bytes(content)
-        partial.replace(path)
+        write_whole(path, content)

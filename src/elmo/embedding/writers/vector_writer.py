@@ -29,6 +29,7 @@ from typing import Any, Self
 from elmo.embedding.writers.formats import open_format
 from elmo.embedding.writers.record import OutputLayout, PartWriter, Record
 from elmo.errors import ConfigError, InputError
+from elmo.whole_files import write_whole
 
 PART_BYTES = 64 << 20
 PART_SECONDS = 30.0
@@ -195,9 +196,7 @@ class VectorWriter:
             )
 
     def _write_settings(self) -> None:
-        temporary = self._folder / (_SETTINGS + ".partial")
-        temporary.write_text(json.dumps(self._settings, indent=2) + "\n", encoding="utf-8")
-        os.replace(temporary, self._folder / _SETTINGS)
+        write_whole(self._folder / _SETTINGS, json.dumps(self._settings, indent=2) + "\n")
 
     def _parts(self) -> list[_Part]:
         found = []

@@ -7,7 +7,6 @@ report.largest_difference        # of onnxruntime's vectors from ours, on a few 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from elmo.embedding.embedder import Embedder
 from elmo.errors import CheckpointError, ConfigError
 from elmo.integrations.onnx.graph import build
 from elmo.integrations.onnx.runner import METADATA_KEY, OnnxEmbedder
+from elmo.whole_files import whole_file
 
 TOLERANCE = 1e-4
 _CHECKED = [
@@ -51,8 +51,7 @@ def export_onnx(model: PretrainedBiLM | str | Path | None, path: str | Path, *, 
     entry = proto.metadata_props.add()
     entry.key, entry.value = METADATA_KEY, json.dumps(_description(bilm))
     onnx.checker.check_model(proto)
-    partial = target.with_name(target.name + ".partial")
-    try:
+    with whole_file(target) as partial:
         partial.write_bytes(proto.SerializeToString())
         difference = _difference(bilm, partial)
         if not difference <= TOLERANCE:
@@ -60,9 +59,6 @@ def export_onnx(model: PretrainedBiLM | str | Path | None, path: str | Path, *, 
                 f"onnxruntime's vectors differ from the model's by {difference:.2g}, more than {TOLERANCE:g}; "
                 "nothing was written. Please report this with the output of: elmo info MODEL"
             )
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
     return OnnxReport(target, target.stat().st_size, difference)
 
 

@@ -1,0 +1,43 @@
+"""Files that are there whole or not at all, whenever the program is killed or the disk is full.
+
+with whole_file(path) as partial:
+    save_file(tensors, partial)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
+    """A name beside `path` to write to: the file takes its place when the block ends, and goes when the block fails.
+
+    `shared`: other processes may be writing the same file.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial" if shared else f"{path.name}.partial")
+    try:
+        yield partial
+        force_to_disk(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: str | bytes, *, shared: bool = False) -> None:
+    """Write text (UTF-8) or bytes; the folder is made if it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path, shared=shared) as partial:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def force_to_disk(path: Path) -> None:
+    """Of a file its content, of a folder the names in it: no power cut takes them away after this."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
