@@ -152,8 +152,8 @@ def less_data(curves: Sequence[LearningCurve]) -> list[Claim]:
             Check(
                 _name(curve.task),
                 passed is not None and passed < epochs.baseline_epoch,
-                f"baseline's best in epoch {epochs.baseline_epoch:g}, "
-                + ("never reached with every seed" if passed is None else f"reached with ELMo in epoch {passed:g}"),
+                f"baseline's best in epoch {epochs.baseline_epoch:.3g}, "
+                + ("never reached with every seed" if passed is None else f"reached with ELMo in epoch {passed:.3g}"),
             )
         )
     claims = [
