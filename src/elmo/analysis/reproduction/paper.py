@@ -29,6 +29,6 @@ FIRST_SENSE = {"four": 65.9, "ALL": 65.2}
 PARTS_OF_SPEECH: dict[str, float | None] = {"layer 1": 97.3, "layer 2": None}
 """Table 6: accuracy on the Penn Treebank; layer 2 is below layer 1."""
 
-SAMPLES = "Semantic roles with ELMo and 1% of the data equal the baseline with 10%."
-EPOCHS = "Semantic roles: the baseline is best in epoch 486; ELMo passes it in epoch 10."
-WEIGHTS = "At the input the first LSTM layer is favoured; at the output the weights are balanced."
+SAMPLES = "In the paper, semantic roles with ELMo and 1% of the data equal the baseline with 10%."
+EPOCHS = "There the baseline is best in epoch 486; ELMo passes it in epoch 10."
+WEIGHTS = "In the paper, at the input the first LSTM layer is favoured; at the output the weights are balanced."
