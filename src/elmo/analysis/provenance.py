@@ -46,6 +46,17 @@ class Provenance:
     seconds: float | None = None
     """How long the measured part took."""
 
+    @property
+    def machine(self) -> str:
+        """The hardware in a line."""
+        memory = f", {self.memory_gib:g} GiB" if self.memory_gib else ""
+        return f"{self.processor}, {self.cores} core{'s' * (self.cores > 1)}{memory}, {self.system}"
+
+    @property
+    def all_versions(self) -> str:
+        """The software in a line."""
+        return ", ".join([f"Python {self.python}", *(f"{name} {version}" for name, version in self.versions.items())])
+
 
 @dataclass(frozen=True)
 class Report:
@@ -120,11 +131,8 @@ def markdown_of(provenance: Provenance) -> str:
         f"- command: `{provenance.command}`",
         f"- commit: {provenance.commit or 'not a checkout'}",
         f"- date: {provenance.date}",
-        f"- machine: {provenance.processor}, {provenance.cores} cores"
-        + (f", {provenance.memory_gib:g} GiB" if provenance.memory_gib else "")
-        + f", {provenance.system}",
-        "- versions: "
-        + ", ".join([f"Python {provenance.python}", *(f"{k} {v}" for k, v in provenance.versions.items())]),
+        f"- machine: {provenance.machine}",
+        f"- versions: {provenance.all_versions}",
     ]
     if provenance.seed is not None:
         lines.insert(2, f"- seed: {provenance.seed}")

@@ -56,13 +56,18 @@ def _section(section: Section) -> str:
 
 
 def _table(table: ReportTable) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+    head = "".join(f"<th>{_unbroken(column)}</th>" for column in table.columns)
+    body = "".join("<tr>" + "".join(f"<td>{_unbroken(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
     # Words read badly when they are set to the right.
     longest = max((len(cell) for row in table.rows for cell in row[1:]), default=0)
     kind = ' class="text"' if longest > 40 else ""
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     return f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}'
+
+
+def _unbroken(cell: str) -> str:
+    """What belongs together stays on one line: a mean with its spread, lambda with its value."""
+    return escape(cell).replace(" ± ", "&nbsp;±&nbsp;").replace("lambda ", "lambda&nbsp;")
 
 
 def _figure(figure: ReportFigure) -> str:
@@ -98,15 +103,11 @@ def _verdict(verdict: str) -> str:
 
 
 def _provenance(provenance: Provenance) -> str:
-    memory = f", {provenance.memory_gib:g} GiB" if provenance.memory_gib else ""
-    versions = ", ".join(
-        [f"Python {provenance.python}", *(f"{name} {version}" for name, version in provenance.versions.items())]
-    )
     facts = {
         "command": provenance.command,
         "commit": provenance.commit or "not a checkout",
         "date": provenance.date,
-        "machine": f"{provenance.processor}, {provenance.cores} cores{memory}, {provenance.system}",
-        "versions": versions,
+        "machine": provenance.machine,
+        "versions": provenance.all_versions,
     }
     return "<ul>" + "".join(f"<li>{name}: <code>{escape(value)}</code></li>" for name, value in facts.items()) + "</ul>"
