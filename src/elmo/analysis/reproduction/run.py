@@ -73,9 +73,11 @@ def _report(shop: Workshop, done: dict[str, Section], provenance: Provenance) ->
     settings = "; ".join(
         f"{task.replace('_', ' ')}: {', '.join(plan.settings_of(task))}" for task in plan.task_settings
     )
+    # A model goes by one name while it learns on: what it has read tells its reports apart.
+    seen = f", {tokens / 1e6:.1f} M tokens seen" if (tokens := shop.bilm.card.get("tokens_seen")) else ""
     intro = [
         f"The analyses of Peters et al. 2018 for the biLM {shop.elmo_name} (LSTM {config.lstm.cell_dim}, projection "
-        f"{config.lstm.projection_dim}, {config.lstm.num_layers} layers), beside the paper's figures. The paper's biLM "
+        f"{config.lstm.projection_dim}, {config.lstm.num_layers} layers{seen}), beside the paper's figures. The paper's biLM "
         "is larger and read more text, and most data here are other ones: look at directions and reductions.",
         f"Task models: the {plan.preset} presets, {plan.seeds} seed{'s' * (plan.seeds > 1)}."
         + (f" Changed: {settings}." if settings else ""),
