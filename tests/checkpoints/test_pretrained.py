@@ -1,5 +1,6 @@
 """Names -> models: paths, bundled ones, the Hub."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,10 @@ def test_a_model_opened_offline_gives_the_same_tensors_after_saving(
     assert first.config == second.config
     for name, parameter in first.named_parameters():
         assert parameter.equal(second.get_parameter(name))
+
+
+def test_equal_weights_in_another_architecture_are_another_model(make_bilm) -> None:
+    bilm, same = make_bilm(), make_bilm()
+    assert bilm.identity() == same.identity()
+    same.config = replace(same.config, lstm=replace(same.config.lstm, cell_clip=1.5))
+    assert bilm.identity() != same.identity()

@@ -6,7 +6,7 @@ import pytest
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding import embedder as embedder_module
 from elmo.embedding.embedder import Embedder
-from elmo.embedding.to_file import FileReport, embed_to_file, model_identity
+from elmo.embedding.to_file import FileReport, embed_to_file
 from elmo.embedding.writers import vector_writer
 from elmo.errors import ConfigError, InputError
 from elmo.text.inputs import Sentence
@@ -66,7 +66,7 @@ def test_another_model_does_not_go_on(bilm: PretrainedBiLM, tmp_path: Path, make
     with pytest.raises(InputError, match="Sentence 30 is NoneType"):
         embed_to_file(Embedder(bilm, batch_tokens=64), broken, tmp_path / "out.npz")  # type: ignore[arg-type]
     other = make_bilm(seed=5)  # type: ignore[operator]
-    assert model_identity(other) != model_identity(bilm)
+    assert other.identity() != bilm.identity()
     with pytest.raises(ConfigError, match="model was"):
         embed_to_file(Embedder(other), SENTENCES, tmp_path / "out.npz", resume=True)
 

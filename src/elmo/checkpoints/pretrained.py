@@ -6,11 +6,13 @@ bundled model never touches the network.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any, Self, cast, get_args
 
 from elmo.bilm.config import BiLMConfig
+from elmo.bilm.fingerprint import fingerprint
 from elmo.bilm.kernels.packing import Precision
 from elmo.bilm.model import BiLM, BiLMState
 from elmo.checkpoints import hub, native
@@ -47,6 +49,10 @@ class PretrainedBiLM(BiLM):
             end_sentence=config.end_sentence,
             max_word_characters=None if config.word_embedding is None else config.word_embedding.max_characters,
         )
+
+    def identity(self) -> str:
+        """Tells models apart by their architecture and weights, whatever they are called."""
+        return fingerprint(self, beside=json.dumps(self.config.to_dict(), sort_keys=True))
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *, source: str) -> Self:

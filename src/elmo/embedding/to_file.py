@@ -8,14 +8,11 @@ again, because the ones after them depend on them; in the other modes they are p
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from elmo.bilm.fingerprint import fingerprint
-from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.pipeline import WriteBehind, read_ahead
 from elmo.embedding.token_lists import SentenceLike, check_tokens
@@ -146,15 +143,10 @@ def _settings(embedder: Embedder) -> dict[str, object]:
     """What the vectors depend on beside the text."""
     choice = embedder.layers
     return {
-        "model": model_identity(embedder.model),
+        "model": embedder.model.identity(),
         "layers": choice.form if choice.form != "single" else choice.weights or choice.index,
         "pooling": embedder.pooling,
         "precision": embedder.model.precision,
         "state": embedder.state,
         "batch_size": embedder.batch_size if embedder.state == "carry" else None,
     }
-
-
-def model_identity(bilm: PretrainedBiLM) -> str:
-    """Tells models apart by their architecture and weights."""
-    return fingerprint(bilm, beside=json.dumps(bilm.config.to_dict(), sort_keys=True))

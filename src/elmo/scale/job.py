@@ -22,7 +22,6 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from elmo.embedding.to_file import model_identity
 from elmo.errors import ConfigError, ElmoError, InputError
 from elmo.peak_memory import peak_bytes
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
@@ -103,7 +102,7 @@ class PartitionWorker:
         torch.set_num_threads(job.threads)
         self.job = job
         self.embedder = ArrowEmbedder(job.settings)
-        found = model_identity(self.embedder.embedder.model)
+        found = self.embedder.embedder.model.identity()
         if found != job.model_fingerprint:
             raise ConfigError(
                 f"The model {job.settings.model!r} on this worker ({found}) is not the one that the run was planned "
@@ -161,7 +160,7 @@ def plan_job(
     if first_lines is not None:
         rows = replace(rows, holds_tokens=holds_tokens(first_lines, settings.column))
     embedder = ArrowEmbedder(settings)
-    job = Job(settings, rows, output, model_identity(embedder.embedder.model), compress, threads)
+    job = Job(settings, rows, output, embedder.embedder.model.identity(), compress, threads)
     _check_one_schema(embedder, partitions, rows)
     finished = OutputFolder(output).begin(_identity(job, partition_bytes), partitions, overwrite=overwrite)
     return Plan(job, [partition for partition in partitions if partition.name not in finished], len(finished))

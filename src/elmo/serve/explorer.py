@@ -21,7 +21,6 @@ from elmo.analysis.neighbour_index import build_index, one_vector
 from elmo.analysis.neighbours import NeighbourIndex
 from elmo.analysis.similarity import find_in_text, map_word
 from elmo.analysis.word_in_context import Occurrence, read_occurrences
-from elmo.bilm.fingerprint import fingerprint
 from elmo.errors import InputError
 from elmo.pretrain.scoring import Scorer
 from elmo.serve.answers import as_base64
@@ -147,7 +146,7 @@ class Explorer:
     def _small_index(self) -> Path:
         # A new release may bring other weights or other sentences under the same names.
         text = hashlib.sha256(CORPUS.read_bytes()).hexdigest()
-        folder = _cache_folder() / f"neighbours-{fingerprint(self.engine.bilm)}-{text[:8]}"
+        folder = _cache_folder() / f"neighbours-{self.engine.bilm.identity()}-{text[:8]}"
         if (folder / "index.json").exists():
             return folder
         folder.parent.mkdir(parents=True, exist_ok=True)

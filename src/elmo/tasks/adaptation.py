@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.pretrain import finetune
 from elmo.pretrain.loop import Report, evaluate, train
@@ -162,7 +161,7 @@ def _text_file(place: Path) -> Path:
 
 
 def _name(bilm: PretrainedBiLM, lines: Sequence[str], epochs: float) -> str:
-    digest = hashlib.sha256(f"{fingerprint(bilm)} {epochs}\n".encode())
+    digest = hashlib.sha256(f"{bilm.identity()} {epochs}\n".encode())
     for line in lines:
         digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
     return f"adapted-{digest.hexdigest()[:16]}"

@@ -4,7 +4,7 @@
     results = train_cells(cells, CellStore(Path("cells")), bilm=elmo.load())
 
 Every table of scores is made of cells: both arms of the six tasks, the ablations, the learning curves. A cell's key is
-all that its score depends on (settings, seed, the contents of the files, the biLM's weights), so that two tables that
+all that its score depends on (settings, seed, the contents of the files, the biLM's identity), so that two tables that
 need the same cell share it, and what has been computed is not computed again. A cell is written whole or not at all; a
 training that was broken off goes on from its last epoch. Several processes may fill one store, each taking what the
 others are not at.
@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError
 from elmo.tasks.catalog import find_task
@@ -85,7 +84,7 @@ class CellFiles:
 
 @dataclass(frozen=True)
 class TaskCell:
-    """One training: everything that its score depends on but the biLM's weights."""
+    """One training: everything that its score depends on but the biLM."""
 
     task: str
     settings: Any
@@ -103,7 +102,7 @@ class TaskCell:
         return f"{self.task.replace('_', ' ')}: {arm}{share}, seed {self.seed}"
 
     def key(self, bilm: str | None) -> dict[str, Any]:
-        """What the cell is known by; `bilm` is the fingerprint of its weights.
+        """What the cell is known by; `bilm` is the identity of its biLM.
 
         Paths stay out, contents count: data may be moved.
         """
@@ -152,7 +151,7 @@ def train_cells(
 
     `bilm` may be None if no cell has ELMo. A result is what `run` tells of a seed, and what holds for the whole run.
     """
-    identity = fingerprint(bilm) if bilm is not None else None
+    identity = bilm.identity() if bilm is not None else None
     keys = [cell.key(identity) for cell in cells]
     missing = {digest_of(key): cell for cell, key in zip(cells, keys, strict=True) if store.find(key) is None}
     for group in _groups(list(missing.values())):

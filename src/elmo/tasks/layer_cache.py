@@ -24,7 +24,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import InputError
@@ -163,7 +162,7 @@ def _free_bytes(folder: Path) -> int:
 
 def _text_fingerprint(bilm: PretrainedBiLM, rows: Iterable[tuple[str, ...]], precision: str) -> str:
     """The same for the same model, sentences and precision, in whichever run."""
-    digest = hashlib.sha256(f"{precision} {fingerprint(bilm)}".encode())
+    digest = hashlib.sha256(f"{precision} {bilm.identity()}".encode())
     for tokens in rows:
         digest.update("\x1f".join(tokens).encode("utf-8", "surrogatepass") + b"\n")
     return digest.hexdigest()[:16]

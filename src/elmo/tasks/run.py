@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from elmo import config
-from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import InputError
 from elmo.peak_memory import forget_peak, peak_bytes
@@ -255,7 +254,7 @@ def _identity(job: TaskRun, bilm: PretrainedBiLM | None) -> str:
     for name in ("max_epochs", "patience"):
         del settings["training"][name]
     files = [content_digest(path) for path in (job.train, job.dev)]
-    return digest_of({"elmo": fingerprint(bilm) if bilm is not None else None, "files": files, "settings": settings})
+    return digest_of({"elmo": bilm.identity() if bilm is not None else None, "files": files, "settings": settings})
 
 
 def adapted(

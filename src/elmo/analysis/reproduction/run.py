@@ -77,8 +77,9 @@ def _report(shop: Workshop, done: dict[str, Section], provenance: Provenance) ->
     seen = f", {tokens / 1e6:.1f} M tokens seen" if (tokens := shop.bilm.card.get("tokens_seen")) else ""
     intro = [
         f"The analyses of Peters et al. 2018 for the biLM {shop.elmo_name} (LSTM {config.lstm.cell_dim}, projection "
-        f"{config.lstm.projection_dim}, {config.lstm.num_layers} layers{seen}), beside the paper's figures. The paper's biLM "
-        "is larger and read more text, and most data here are other ones: look at directions and reductions.",
+        f"{config.lstm.projection_dim}, {config.lstm.num_layers} layers{seen}), beside the paper's figures. The "
+        "paper's biLM is larger and read more text, and most data here are other ones: look at directions and "
+        "reductions.",
         f"Task models: the {plan.preset} presets, {plan.seeds} seed{'s' * (plan.seeds > 1)}."
         + (f" Changed: {settings}." if settings else ""),
     ]

@@ -13,7 +13,6 @@ from typing import Any
 from elmo import config
 from elmo.analysis.reproduction.data import DataFolder, MissingDataError
 from elmo.analysis.reproduction.plan import Plan
-from elmo.bilm.fingerprint import fingerprint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import MissingExtraError
@@ -44,8 +43,8 @@ class Workshop:
 
     @cached_property
     def identity(self) -> str:
-        """The fingerprint of the biLM's weights."""
-        return fingerprint(self.bilm)
+        """What tells the biLM apart from others."""
+        return self.bilm.identity()
 
     @cached_property
     def embedder(self) -> Embedder:
