@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,8 @@ def test_an_untrained_model_on_ewt_beats_guessing(shared: Path, make_bilm: objec
     files = [shared / f"data/ud/EWT/en_ewt-ud-{part}.conllu.zst" for part in ("dev", "dev", "test")]
     splits = LabelledSplits(*(read_labelled(path) for path in files))
     result = probe_tokens(Embedder(make_bilm()), {"upos": splits})["upos"]  # type: ignore[operator]
-    # 17.6 per cent of the tokens are nouns: an untrained character CNN already tells endings apart.
-    assert min(row.test for row in result.rows) > 30
+    labels = Counter(label for sentence in splits.test for label in sentence.labels)
+    most_frequent = 100 * max(labels.values()) / labels.total()
+    # Six numbers a direction, all random, tell some endings and lengths apart.
+    assert min(row.test for row in result.rows) > most_frequent + 5
     assert result.baseline_test > 75
