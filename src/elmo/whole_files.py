@@ -36,7 +36,8 @@ def write_whole(path: Path, content: str | bytes, *, shared: bool = False) -> No
 
 def force_to_disk(path: Path) -> None:
     """Of a file its content, of a folder the names in it: no power cut takes them away after this."""
-    descriptor = os.open(path, os.O_RDONLY)
+    # Windows forces to disk only what is open for writing; a folder can be opened for reading alone.
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:
