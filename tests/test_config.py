@@ -52,6 +52,8 @@ def test_an_override_that_is_no_toml_is_a_string() -> None:
         (["name=x", "zzz=1"], "unknown setting zzz. Known here: name"),
         (["name=x", "count=1.5"], "count is 1.5; expected a whole number"),
         (["name=x", "count=true"], "count is True; expected a whole number"),
+        (["name=x", "inner.rate=inf"], "inner.rate is inf; expected a finite number"),
+        (["name=x", "inner.rate=nan"], "inner.rate is nan; expected a finite number"),
         (["name=x", "inner.kind=c"], "inner.kind is 'c'; expected one of 'a', 'b'"),
         (["name=x", "inner=3"], "inner is 3; expected a table"),
         (["name=x", "inner.pairs=[[1]]"], "inner.pairs[0] has 1 values; expected 2"),

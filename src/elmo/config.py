@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 import tomllib
 import types
 from collections.abc import Sequence
@@ -159,6 +160,8 @@ def _convert(hint: Any, value: Any, where: str, source: str) -> Any:
     # A whole number is a fine float; a truth value is no number.
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{source}: {where} is {value}; expected a finite number.")
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise ConfigError(f"{source}: {where} is {value!r}; expected {_name_of(hint)}.")
     return value
