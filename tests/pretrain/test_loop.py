@@ -109,6 +109,21 @@ def test_reports_say_what_is_sampled_and_how_far_it_is(project: Make) -> None:
     assert full[0].values["sampled"] is False
 
 
+def test_what_is_left_follows_from_the_speed_since_it_was_resumed(project: Make) -> None:
+    made = project("run", "training.updates=10", "training.log_every=1")
+    made.run.progress = replace(made.run.progress, update=4, seconds=4e6)  # by a machine of long ago
+    first, *_, last = [report.values for report in run(made) if report.kind == "train"]
+    assert first["seconds"] > 4e6 and first["seconds_left"] == pytest.approx(5 * (first["seconds"] - 4e6), rel=1e-6)
+    assert last["seconds_left"] == 0.0
+
+
+def test_a_run_by_the_clock_ends_at_one(project: Make) -> None:
+    made = project("run", "training.minutes=0.001", "training.log_every=1")
+    made.run.settings = replace(made.run.settings, training=replace(made.run.settings.training, updates=None))
+    last = [report.values for report in run(made) if report.kind == "train"][-1]
+    assert last["share"] == 1.0 and last["seconds_left"] == 0.0
+
+
 def test_epochs_end_where_the_text_does(project: Make) -> None:
     made = project("run", "training.epochs=2")
     made.run.settings = replace(made.run.settings, training=replace(made.run.settings.training, updates=None))

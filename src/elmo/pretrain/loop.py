@@ -40,6 +40,7 @@ Observer = Callable[[Report], None]
 def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export: Callable[[], None]) -> bool:
     """Train to the end (True) or until asked to stop (False); `export` writes the model when it is the best so far."""
     settings, world, heldout = run.settings.training, run.world, run.corpus.role("heldout")
+    begun = run.share_done, run.progress.seconds
     meter, last_saved = _Meter(), time.monotonic()
     tired = 0 < settings.patience <= run.progress.failures  # a run that stopped early is over when it is resumed too
     with _stop_signals() as stop:
@@ -50,7 +51,7 @@ def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export:
             meter.add(update)
             number, done, better = run.progress.update, run.share_done >= 1, False
             if number % settings.log_every == 0 or done:
-                observe(Report("train", number, meter.values(run)))
+                observe(Report("train", number, meter.values(run, begun)))
                 meter = _Meter()
             if (number % settings.evaluate_every == 0 or done) and heldout:
                 better = evaluate(run, observe)
@@ -131,12 +132,14 @@ class _Meter:
     def add(self, update: Update) -> None:
         self.updates.append(update)
 
-    def values(self, run: Run) -> dict[str, Any]:
+    def values(self, run: Run, begun: tuple[float, float]) -> dict[str, Any]:
+        """`begun`: the share and the seconds done when this process took over, whose own speed says what is left."""
         tokens = sum(update.num_tokens for update in self.updates)
         forward = sum(update.forward_loss * update.num_tokens for update in self.updates) / tokens
         backward = sum(update.backward_loss * update.num_tokens for update in self.updates) / tokens
         seconds = sum(update.seconds for update in self.updates)
         share = run.share_done
+        gained, spent = share - begun[0], run.progress.seconds - begun[1]
         return {
             "epoch": run.batches.epochs_read,
             "share": share,
@@ -149,7 +152,7 @@ class _Meter:
             "tokens": run.progress.tokens,
             "tokens_per_second": tokens / seconds,
             "seconds": run.progress.seconds,
-            "seconds_left": run.progress.seconds * (1 - share) / share if share else None,
+            "seconds_left": spent * (1 - share) / gained if gained else None,
         }
 
 

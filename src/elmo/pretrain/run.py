@@ -109,10 +109,12 @@ class Run:
         """From 0 to 1, by whichever of updates, minutes or epochs the settings ask for."""
         training, progress = self.settings.training, self.progress
         if training.updates is not None:
-            return progress.update / training.updates
-        if training.minutes is not None:
-            return progress.seconds / (60 * training.minutes)
-        return self.batches.epochs_read / training.epochs
+            share = progress.update / training.updates
+        elif training.minutes is not None:
+            share = progress.seconds / (60 * training.minutes)
+        else:
+            share = self.batches.epochs_read / training.epochs
+        return min(share, 1.0)
 
     @property
     def is_sampled(self) -> bool:
