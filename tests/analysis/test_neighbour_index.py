@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 
 from elmo.analysis import neighbour_index
 from elmo.analysis.clusters import unit
-from elmo.analysis.neighbour_index import build_index, one_vector
+from elmo.analysis.neighbour_index import build_index, check_same_model, one_vector
 from elmo.analysis.neighbours import NeighbourIndex
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError, InputError
 
 SENTENCES = [text.split() for text in ("muddy river bank", "rich money bank", "", "the bank of the river")]
@@ -73,3 +76,15 @@ def test_one_vector_of_the_layers(encoder) -> None:  # type: ignore[no-untyped-d
     assert np.array_equal(one_vector(layers, "top"), layers[2])
     assert np.allclose(one_vector(layers, "average"), layers.mean(axis=0), atol=1e-6)
     assert one_vector(layers, "concat").shape == (2, 72)
+
+
+@pytest.mark.parametrize("layers", ["top", "average", "concat"])
+def test_only_the_model_of_an_index_is_taken_for_it(
+    make_bilm: Callable[..., PretrainedBiLM], tmp_path: Path, layers: str
+) -> None:
+    build_index(Embedder(make_bilm()), SENTENCES, folder=tmp_path / "ix", model="mine", layers=layers)
+    index = NeighbourIndex(tmp_path / "ix")
+    check_same_model(Embedder(make_bilm()), index)
+    for other in (make_bilm(seed=5), make_bilm(projection_dim=8)):
+        with pytest.raises(InputError, match=r"another model \(mine\); name that one with --model, or build"):
+            check_same_model(Embedder(other), index)

@@ -105,11 +105,13 @@ def start_server(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     started: list[Server] = []
     cache = tmp_path_factory.mktemp("cache")
 
-    def start(*options: str, ready: bool = True, model: Path | None = model_folder, **environment: str) -> Server:
+    def start(
+        *options: str, ready: bool = True, model: Path | None = model_folder, program: str = MAIN, **environment: str
+    ) -> Server:
         variables = {
             **os.environ, "OMP_NUM_THREADS": "1", "ELMO_CACHE": str(cache), "PYTHONPATH": str(SOURCE), **environment
         }  # fmt: skip
-        arguments = [sys.executable, "-c", MAIN, "serve", "--port", "0", *options]
+        arguments = [sys.executable, "-c", program, "serve", "--port", "0", *options]
         arguments += [] if model is None else ["--model", str(model)]
         process = subprocess.Popen(arguments, env=variables, stderr=subprocess.PIPE, text=True)
         server = Server(process)

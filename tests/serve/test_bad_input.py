@@ -56,6 +56,8 @@ def test_texts(server: Server, route: str, text: object, status: int, message: s
     ("route", "body", "status", "message"),
     [
         ("/embed", "not json", 422, "The body is not JSON"),
+        ("/embed", '{"inputs": ' + 5000 * "[", 422, "The body cannot be read as JSON: it is nested too deeply"),
+        ("/embed", b'{"inputs": "\xff"}', 422, "The body cannot be read as JSON: it is not UTF-8"),
         ("/embed", "", 422, None),
         ("/embed", "[]", 422, None),
         ("/embed", '{"inputs": "a", "normalize": "yes"}', 422, "`normalize`"),
@@ -79,18 +81,42 @@ def test_texts(server: Server, route: str, text: object, status: int, message: s
         ("/tasks/named_entities", '{"inputs": "a"}', 404, "There is no model for that task here"),
         ("/nowhere", "{}", 404, "There is no such route"),
     ],
+    ids=lambda value: repr(value)[:40],
 )
-def test_bodies(server: Server, route: str, body: str, status: int, message: str | None) -> None:
+def test_bodies(server: Server, route: str, body: str | bytes, status: int, message: str | None) -> None:
     response = post(server, route, body)
     assert response.status_code == status, response.text
     said = response.json().get("error") or response.json()["message"]
     if message is not None:
         assert message in said
+    if status == 422 and "error_type" in response.json():
+        assert response.json()["error_type"] == "Validation"
+
+
+@pytest.mark.parametrize(
+    ("texts", "status", "message"),
+    [
+        ([], 400, "`inputs` is empty"),
+        (["a bank"] * 33, 422, "33 texts; the most is 32"),
+        ([" ".join(["bank"] * 4097)], 422, "`inputs` has 4097 tokens; the most is 4096. Shorten it."),
+    ],
+    ids=["none", "many", "long"],
+)
+def test_a_map_keeps_to_the_limits(server: Server, texts: list[str], status: int, message: str) -> None:
+    response = post(server, "/map", json.dumps({"word": "bank", "inputs": texts}))
+    said = response.json()["error"]
+    assert response.status_code == status and message in said
+    assert "truncate" not in said  # which this route does not have
 
 
 def test_wrong_method_and_wrong_kind(server: Server) -> None:
     assert httpx.get(server.url + "/embed").status_code == 405
-    assert httpx.post(server.url + "/embed", content=b"inputs=a").status_code in (415, 422)
+    # As `curl -d` sends it, and without a word of what it is.
+    for headers in ({"content-type": "application/x-www-form-urlencoded"}, {}):
+        for route in ("/embed", "/", "/v1/embeddings"):
+            answer = httpx.post(server.url + route, content=b'{"inputs": "a", "input": "a"}', headers=headers)
+            said = answer.json().get("error") or answer.json()["message"]
+            assert answer.status_code == 415 and "send the header Content-Type: application/json" in said
 
 
 def test_too_large(server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 
@@ -73,3 +74,16 @@ def test_a_batch_keeps_to_its_budget() -> None:
     sizes = batches_of(clients, seconds=0.05, budget=40)
     assert sum(sizes) == 40
     assert max(sizes) == 4  # a text takes its two markers with it
+
+
+def test_a_stop_does_not_wait_long_for_work_whose_client_has_gone() -> None:
+    may_end, batcher = threading.Event(), Batcher(lambda texts, wanted: [], ServeSettings(), Metrics())
+
+    async def ask_and_go() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(batcher.call(lambda: may_end.wait(30)), 0.3)
+
+    asyncio.run(ask_and_go())
+    assert batcher.stop() is False
+    may_end.set()
+    assert batcher.stop() is True

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+from huggingface_hub import constants
+from starlette.testclient import TestClient
 
 from elmo.embedding.embedder import Embedder
+from elmo.serve.app import create_app
+from elmo.serve.engine import open_models
+from elmo.serve.settings import ServeSettings
 from elmo.text.tokenizer import words
 from serve.conftest import Server
 
@@ -47,6 +54,32 @@ def test_openai_reports_our_message(server: Server) -> None:
     with pytest.raises(openai.UnprocessableEntityError, match="token ids are not accepted"):
         client.embeddings.create(input=[1, 2, 3], model="small")
     assert client.models.list().data[0].id == "small"
+
+
+def test_a_model_is_called_as_it_was_given(model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As the Hub's client leaves a download behind.
+    repository = tmp_path / "models--somebody--elmo-small"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs/main").write_text("0" * 40)
+    shutil.copytree(model_folder, repository / "snapshots" / ("0" * 40))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    settings = ServeSettings(model="somebody/elmo-small")
+    with TestClient(create_app(settings)) as client:
+        while client.get("/health").status_code == 503:
+            time.sleep(0.05)
+        assert client.get("/info").json()["model_id"] == "somebody/elmo-small"
+        for name, status in (
+            ("somebody/elmo-small", 200),
+            ("elmo-small", 200),
+            ("elmo", 200),
+            ("else/elmo-small", 404),
+        ):
+            answer = client.post("/v1/embeddings", json={"input": "a", "model": name})
+            assert answer.status_code == status, name
+    monkeypatch.chdir(model_folder)
+    for path in (".", "../small", "../small/", str(model_folder)):
+        assert open_models(ServeSettings(model=path)).name == "small"
 
 
 def test_hugging_face(server: Server, expected: np.ndarray) -> None:

@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 import base64
+import json
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 import numpy as np
 import pytest
 
-from elmo.checkpoints.pretrained import load
-from elmo.embedding.embedder import Embedder
+from elmo.analysis.neighbour_index import build_index
+from elmo.analysis.similarity import find_in_text, map_word
+from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.embedding.embedder import EmbeddedSentence, Embedder
+from elmo.errors import InputError
 from elmo.pretrain.scoring import Scorer
+from elmo.serve.engine import Engine, open_models
+from elmo.serve.explorer import Explorer
 from elmo.serve.fill import expected_words
+from elmo.serve.metrics import Metrics
+from elmo.serve.settings import ServeSettings
 from elmo.text.tokenizer import words
 from serve.conftest import Server
 
 TEXTS = ["We sat on the bank.", "The bank was closed."]
+
+
+@pytest.fixture
+def make_explorer(model_folder: Path) -> Iterator[Callable[..., Explorer]]:
+    """Explorers in this process, for settings that are not worth a server each."""
+    engines: list[Engine] = []
+
+    def make(**others: object) -> Explorer:
+        settings = ServeSettings(model=str(model_folder), **others)  # type: ignore[arg-type]
+        engines.append(Engine(open_models(settings), settings, Metrics()))
+        return Explorer(engines[-1])
+
+    yield make
+    assert all(engine.stop() for engine in engines)
 
 
 def test_senses_give_the_cosine_of_any_mix(server: Server, model_folder: Path) -> None:
@@ -43,6 +67,44 @@ def test_neighbours_of_a_sentence_in_the_corpus_begin_with_itself(server: Server
     assert len(answer["static"]) == 5 and all(each["word"] != "bank" for each in answer["static"])
 
 
+@pytest.mark.parametrize("projection_dim", [8, 6], ids=["of the same width", "of another width"])
+def test_an_index_of_another_model_is_refused_every_time(
+    make_explorer: Callable[..., Explorer],
+    make_bilm: Callable[..., PretrainedBiLM],
+    tmp_path: Path,
+    projection_dim: int,
+) -> None:
+    other = Embedder(make_bilm(seed=9, projection_dim=projection_dim))
+    build_index(other, map(str.split, TEXTS), folder=tmp_path / "ix", model="other")
+    explorer = make_explorer(index=tmp_path / "ix")
+    for _ in range(2):
+        with pytest.raises(InputError, match="made with another model"):
+            explorer.neighbours("We sat on the bank", 4, number=3)
+
+
+def unknown_user(number: int) -> NoReturn:
+    raise KeyError(number)
+
+
+@pytest.mark.parametrize("has_home", [True, False])
+def test_the_small_index_needs_no_folder_that_lasts(
+    make_explorer: Callable[..., Explorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_home: bool
+) -> None:
+    if has_home:
+        monkeypatch.setenv("ELMO_CACHE", "/proc/nope")
+    else:  # as in a container that runs under a number of its own
+        for name in ("ELMO_CACHE", "XDG_CACHE_HOME", "HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr("pwd.getpwuid", unknown_user)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    explorer = make_explorer()
+    for _ in range(2):  # built once
+        assert len(explorer.map("bank", None, clusters=2, limit=20)["occurrences"]) >= 8
+        assert len(list(tmp_path.glob("elmo-*/index/index.json"))) == 1
+    explorer.stop()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_map_has_a_point_for_each_occurrence(server: Server) -> None:
     answer = httpx.post(server.url + "/map", json={"word": "Bank", "clusters": 2}, timeout=120).json()
     count = len(answer["occurrences"])
@@ -51,8 +113,34 @@ def test_map_has_a_point_for_each_occurrence(server: Server) -> None:
         assert np.array(layer["points"]).shape == (count, 2)
     for each in answer["occurrences"]:
         assert each["tokens"][each["position"]].lower() == "bank"
-    own = {"word": "bank", "inputs": [*TEXTS, "A bank is near."]}
-    assert len(httpx.post(server.url + "/map", json=own, timeout=60).json()["occurrences"]) == 3
+
+
+def test_map_of_own_texts_is_the_librarys(server: Server, model_folder: Path) -> None:
+    texts = [*TEXTS, "From bank to bank, the Bank.", "A bank is near."]
+    answer = httpx.post(server.url + "/map", json={"word": "bank", "inputs": texts}, timeout=60).json()
+    found = find_in_text("bank", map(words, texts), limit=200)
+    expected = map_word(Embedder(model_folder), found)
+    assert answer["occurrences"] == json.loads(json.dumps([vars(each) for each in expected.occurrences]))
+    assert [each["position"] for each in answer["occurrences"]] == [4, 1, 1, 3, 6, 1]
+    for got, layer in zip(answer["layers"], expected.layers, strict=True):
+        np.testing.assert_allclose(got["points"], layer.points, atol=1e-4)
+
+
+def test_a_text_that_holds_the_word_often_is_embedded_once(
+    make_explorer: Callable[..., Explorer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[list[str]] = []
+    stream = Embedder.stream
+
+    def watched(self: Embedder, sentences: Iterable[list[str]]) -> Iterator[EmbeddedSentence]:
+        for sentence in stream(self, sentences):
+            embedded.append(sentence.tokens)
+            yield sentence
+
+    monkeypatch.setattr(Embedder, "stream", watched)
+    answer = make_explorer().map("bank", ["bank " * 50, "a bank", "a bank a"], clusters=2, limit=500)
+    assert len(answer["occurrences"]) == 52
+    assert [len(tokens) for tokens in embedded] == [50, 2, 3]
 
 
 def test_fill_is_the_models_own_expectation_and_does_not_see_the_word(server: Server, model_folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 from collections.abc import Iterator
@@ -191,6 +192,17 @@ def test_take_it_with_you(page: Any, server: Server) -> None:
         assert content.startswith(b"\x89PNG") and len(content) > 5000
         if folder := os.environ.get("ELMO_SCREENSHOTS"):
             (Path(folder) / f"download-{name}.png").write_bytes(content)
+
+
+def test_the_copied_program_has_the_text_as_it_was_typed(page: Any, server: Server) -> None:
+    text = 'The answer : true , or "x": false and: null .'
+    panel = open_panel(page, server, "senses")
+    panel.locator("[name=text]").first.fill(text)
+    page.locator("[data-take=python]").click()
+    page.get_by_text("Copied").wait_for()
+    program = ast.parse(page.evaluate("navigator.clipboard.readText()"))
+    strings = [node.value for node in ast.walk(program) if isinstance(node, ast.Constant)]
+    assert text in strings
 
 
 def test_dark_and_narrow(page: Any, server: Server) -> None:

@@ -12,15 +12,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
+from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError
-from elmo.serve.settings import read_api_key
+from elmo.serve.app import create_app
+from elmo.serve.settings import ServeSettings, read_api_key
 from serve.conftest import MAIN, Server
 
 Start = Callable[..., Server]
@@ -84,6 +88,25 @@ def test_no_foreign_page_may_read_answers(server: Server) -> None:
     origin = {"origin": "https://elsewhere.example"}
     answer = httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=origin, timeout=60)
     assert answer.status_code == 200 and "access-control-allow-origin" not in answer.headers
+
+
+def test_a_page_of_a_known_origin_may_send_the_key() -> None:
+    settings = ServeSettings(api_key="secret-key", cors_origins=("https://page.example",), payload_limit=100)
+    client = TestClient(create_app(settings))  # no model is opened
+    origin = {"origin": "https://page.example"}
+    # Browsers ask first, and without the key.
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
+    answer = client.options("/embed", headers=origin | asked)
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == origin["origin"]
+    assert "authorization" in answer.headers["access-control-allow-headers"]
+    assert client.options("/embed", headers={"origin": "https://other.example"} | asked).status_code == 400
+    # The page can read why it was refused.
+    key = {"authorization": "Bearer secret-key"}
+    for headers, text, status in ((origin, "a", 401), (origin | key, "a" * 200, 413), (origin | key, "a", 503)):
+        answer = client.post("/embed", json={"inputs": text}, headers=headers)
+        assert answer.status_code == status
+        assert answer.headers["access-control-allow-origin"] == origin["origin"]
 
 
 def test_concurrent_requests_get_their_own_answers_in_few_batches(server: Server, model_folder: Path) -> None:
@@ -214,6 +237,37 @@ def test_workers_share_the_port_and_the_counters(start_server: Start) -> None:
     server.wait_until_ready()
     assert httpx.post(server.url + "/embed", json={"inputs": "a word"}, timeout=60).status_code == 200
     assert server.stop() == 0
+
+
+def test_stopping_while_a_dead_worker_is_being_replaced(start_server: Start) -> None:
+    server = start_server("--workers", "2")
+    first = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()[0]
+    os.kill(int(first), signal.SIGKILL)
+    server.wait_for("worker died")  # the next one is born half a second later
+    assert server.stop() == 0
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(server.url + "/health")
+
+
+def test_stopping_leaves_work_behind_that_takes_too_long(
+    start_server: Start, make_bilm: Callable[..., PretrainedBiLM], tmp_path: Path
+) -> None:
+    make_bilm(cell_dim=2048, projection_dim=256).save_pretrained(tmp_path / "slow")
+    program = (
+        "import sys; from elmo.serve.run import run; from elmo.serve.settings import ServeSettings; "
+        "run(ServeSettings(model=sys.argv[-1], port=0, graceful_seconds=1))"
+    )
+    server = start_server(program=program, model=tmp_path / "slow")
+    body = {"word": "bank", "inputs": ["bank " + "a " * 4000 + str(number) for number in range(32)]}
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(httpx.post, server.url + "/map", json=body, timeout=300)
+        while not value(server, "te_requests_in_work"):
+            time.sleep(0.01)
+        time.sleep(1)  # by now the model is at work, which it would be for a minute
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(25) == 0
+        assert asked.exception() is not None or asked.result().status_code == 500
+    assert server.events("stopped")
 
 
 def test_bad_settings_get_one_sentence_and_code_2(model_folder: Path, server: Server, tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ from elmo.tasks.layers.word_vectors import embedding_table, frequent_words
 from elmo.tasks.named_entities.data import TaggedSentence
 from elmo.tasks.named_entities.model import EntityModelSettings
 from elmo.tasks.named_entities.task import NamedEntities, NamedEntitiesSettings
+from elmo.tasks.question_answering.data import Question, TokenSpan, make_passage
+from elmo.tasks.question_answering.model import AnswerModelSettings
+from elmo.tasks.question_answering.task import QuestionAnswering, QuestionAnsweringSettings
 from elmo.tasks.semantic_roles.data import Proposition
 from elmo.tasks.semantic_roles.model import RoleModelSettings
 from elmo.tasks.semantic_roles.task import SemanticRoles, SemanticRolesSettings
@@ -42,6 +45,11 @@ NAMES = [
 ]
 GAVE = (LabelledSpan("ARG0", 0, 1), LabelledSpan("V", 1, 2), LabelledSpan("ARG1", 2, 3))
 DEEDS = [Proposition(("Ann", "gave", "books"), 1, GAVE), Proposition(("Bob", "took", "Rome"), 1, GAVE)]
+PASSAGE = make_passage("🙂🙂 Ann saw Rome 🙂 today", "ptb-like")
+QUESTIONS = [
+    Question("1", ("Who", "?"), PASSAGE, ("Ann",), (TokenSpan(2, 3),)),
+    Question("2", ("Where", "?"), PASSAGE, ("Rome 🙂",), (TokenSpan(4, 6),)),
+]
 RATINGS = [RatedText(("good", "film"), 4), RatedText(("bad", "film"), 0), RatedText(("a", "film"), 2)]
 
 
@@ -67,7 +75,10 @@ def task_server(start_server: Callable[..., Server], tmp_path_factory: pytest.Te
     learn(Sentiment(), rater, RATINGS).save(folder / "ratings")
     roles = SemanticRolesSettings(model=RoleModelSettings(predicate_dim=8, hidden_dim=24, num_layers=2))
     learn(SemanticRoles(), roles, DEEDS).save(folder / "deeds")
-    server = start_server(*(part for name in ("names", "ratings", "deeds") for part in ("--task", str(folder / name))))
+    reader = QuestionAnsweringSettings(model=AnswerModelSettings(hidden_dim=16, dropout=0.0))
+    learn(QuestionAnswering(), reader, QUESTIONS).save(folder / "questions")
+    names = ("names", "ratings", "deeds", "questions")
+    server = start_server(*(part for name in names for part in ("--task", str(folder / name))))
     yield server
     assert server.stop() == 0
 
@@ -75,7 +86,8 @@ def task_server(start_server: Callable[..., Server], tmp_path_factory: pytest.Te
 def test_predictions(task_server: Server) -> None:
     served = httpx.get(task_server.url + "/tasks", timeout=60).json()
     assert served[0] == {"name": "named_entities", "input_format": "one sentence a line"}
-    assert [task["name"] for task in served] == ["named_entities", "semantic_roles", "sentiment"]
+    names = ["named_entities", "question_answering", "semantic_roles", "sentiment"]
+    assert [task["name"] for task in served] == names
     body = {"inputs": "Ann saw Rome\nBob Lee left"}
     answer = httpx.post(task_server.url + "/tasks/named-entities", json=body, timeout=60).json()
     assert [record["tokens"] for record in answer] == [["Ann", "saw", "Rome"], ["Bob", "Lee", "left"]]
@@ -87,7 +99,25 @@ def test_predictions(task_server: Server) -> None:
     empty = httpx.post(task_server.url + "/tasks/sentiment", json={"inputs": " "}, timeout=60)
     assert empty.status_code == 400
     other = httpx.post(task_server.url + "/tasks/entailment", json={"inputs": "a\tb"}, timeout=60)
-    assert other.status_code == 404 and "Served: named_entities, semantic_roles, sentiment" in other.json()["error"]
+    assert other.status_code == 404 and f"Served: {', '.join(names)}" in other.json()["error"]
+    asked = {"inputs": f"Who?\t{PASSAGE.text}\nWhere?\t{PASSAGE.text}"}
+    answer = httpx.post(task_server.url + "/tasks/question-answering", json=asked, timeout=60).json()
+    assert [(record["answer"], record["answer_start"]) for record in answer] == [("Ann", 3), ("Rome 🙂", 11)]
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "message"),
+    [
+        ("named-entities", "Ann " * 4097, "has 4097 tokens in one sentence, pair or document; the most is 4096"),
+        ("question-answering", "Who ?\t" + "Ann " * 4095, "has 4097 tokens in one sentence"),
+        # Every word is a predicate, and the sentence is read once for each.
+        ("semantic-roles", "gave " * 600, "The request holds 360000 tokens; the most is 262144"),
+    ],
+    ids=["sentence", "pair", "predicates"],
+)
+def test_the_limits_hold(task_server: Server, task: str, text: str, message: str) -> None:
+    answer = httpx.post(f"{task_server.url}/tasks/{task}", json={"inputs": text.strip()}, timeout=60)
+    assert answer.status_code == 422 and message in answer.json()["error"]
 
 
 @pytest.mark.slow
@@ -117,4 +147,10 @@ def test_panel(task_server: Server) -> None:
         panel.get_by_role("button", name="Analyse").click()
         panel.locator("ol.bars").wait_for()
         assert panel.locator("ol.bars li").count() == 5
+        panel.locator("select").select_option("question_answering")
+        panel.locator("textarea").fill(f"Where?\t{PASSAGE.text}")
+        panel.get_by_role("button", name="Analyse").click()
+        panel.locator("mark").wait_for()
+        assert panel.locator("mark").inner_text() == "Rome 🙂"
+        assert panel.locator(".result p.text").inner_text() == PASSAGE.text
         browser.close()

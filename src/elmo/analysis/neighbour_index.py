@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from elmo.analysis.clusters import k_means, nearest_centre, unit
 from elmo.analysis.files import writing
 from elmo.analysis.layers import LayerStream, Vectors
-from elmo.analysis.neighbours import IndexFacts
+from elmo.analysis.neighbours import IndexFacts, NeighbourIndex
 from elmo.embedding.layers import choose_layers
 from elmo.errors import ConfigError, InputError
 from elmo.tasks.layers.word_vectors import read_word_vectors
@@ -29,6 +29,8 @@ _CHUNK = 16384
 # Below this a look at everything takes milliseconds, and cells would only lose neighbours.
 _WORTH_CELLS = 20_000
 _SAMPLE_PER_CELL = 48
+# The index holds float16, and its model may now run in a lower precision.
+_SAME_COSINE = 0.99
 
 
 def build_index(
@@ -80,6 +82,17 @@ def one_vector(vectors: Vectors, layers: str) -> NDArray[np.float32]:
     if choice.form == "all":
         raise ConfigError("An index holds one vector for each token: choose a layer, 'top', 'average' or 'concat'.")
     return choice.arrange(choice.select(torch.from_numpy(vectors)).numpy())
+
+
+def check_same_model(encoder: LayerStream, index: NeighbourIndex) -> None:
+    """The index's first occurrence must come out the same, or the vectors cannot be compared."""
+    embedded = next(iter(encoder.stream([list(index.tokens(0))])))
+    again, stored = one_vector(embedded.vectors, index.facts.layers)[0], index.vector(0, 0)
+    if again.shape != stored.shape or float(unit(again) @ stored) < _SAME_COSINE:
+        raise InputError(
+            f"The index was made with another model ({index.facts.model or 'the bundled one'}); "
+            "name that one with --model, or build the index again with this one."
+        )
 
 
 def _static_vectors(path: str | Path, words: Sequence[str]) -> NDArray[np.float32]:

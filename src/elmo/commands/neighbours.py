@@ -17,7 +17,6 @@ from elmo.commands.measured import Stopwatch, counting, messages, open_embedder
 from elmo.errors import InputError
 
 if TYPE_CHECKING:
-    from elmo.analysis.neighbours import NeighbourIndex
     from elmo.embedding.embedder import Embedder
 
 app = typer.Typer(help="Find the occurrences of words most like one.", no_args_is_help=True, add_completion=False)
@@ -73,6 +72,7 @@ def query(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the answer to this file.")] = None,
 ) -> None:
     """The occurrences most like one, beside the neighbours of the word's static vector."""
+    from elmo.analysis.neighbour_index import check_same_model
     from elmo.analysis.neighbours import NeighbourIndex
     from elmo.analysis.provenance import collect, write_json
 
@@ -84,7 +84,7 @@ def query(
         vector, position = opened.vector(*leave_out), leave_out[1]
     elif sentence is not None and word is not None:
         embedder = open_embedder(model or opened.facts.model or None, "reset")
-        _check_same_model(embedder, opened)
+        check_same_model(embedder, opened)
         tokens, position, vector = _embed_word(embedder, sentence, word, layers=opened.facts.layers)
     else:
         raise InputError("Nothing to look for: give a sentence and --word, or --occurrence SENTENCE:POSITION.")
@@ -152,20 +152,6 @@ def _embed_word(embedder: Embedder, sentence: str, word: str, *, layers: str) ->
     if not places:
         raise InputError(f"The word {word!r} is not a token of the sentence, which has: {' '.join(embedded.tokens)}")
     return embedded.tokens, places[0], one_vector(embedded.vectors, layers)[places[0]]
-
-
-def _check_same_model(embedder: Embedder, index: NeighbourIndex) -> None:
-    """The index's first occurrence must come out the same, or the vectors cannot be compared."""
-    from elmo.analysis.clusters import unit
-    from elmo.analysis.neighbour_index import one_vector
-
-    tokens = index.tokens(0)
-    again = one_vector(next(iter(embedder.stream([list(tokens)]))).vectors, index.facts.layers)[0]
-    stored = index.vector(0, 0)
-    if again.shape != stored.shape or float(unit(again) @ stored) < 0.99:
-        raise InputError(
-            f"The index was made with another model ({index.facts.model or 'the bundled one'}); name it with --model."
-        )
 
 
 def _parse_occurrence(text: str) -> tuple[int, int]:

@@ -39,6 +39,8 @@ class Service:
         self.failure: str | None = None
         self.on_failure: Callable[[], None] = lambda: None
         """Called when the model cannot be opened; the process that runs the app stops then."""
+        self.is_idle = True
+        """False after a stop if a thread is still at work, for a client that has gone."""
 
     def start(self, models: Models | None = None) -> None:
         """Open what is not open yet, and warm up."""
@@ -49,7 +51,9 @@ class Service:
 
     def stop(self) -> None:
         if self.engine is not None:
-            self.engine.stop()
+            self.is_idle = self.engine.stop()
+        if self.explorer is not None:
+            self.explorer.stop()
 
 
 def create_app(settings: ServeSettings, metrics: Metrics | None = None, models: Models | None = None) -> FastAPI:
@@ -79,11 +83,13 @@ def create_app(settings: ServeSettings, metrics: Metrics | None = None, models: 
     for router in (health.router, tei.router, openai.router, explore.router):
         app.include_router(router)
     app.mount("/page", StaticFiles(directory=health.PAGE), name="page")
+    app.add_middleware(Guard, settings=settings, metrics=metrics)
     if settings.cors_origins:
+        # The last one added is the outermost. Browsers ask without a key whether they may send one, and a page may
+        # only read the guard's refusals if they, too, name its origin.
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(Guard, settings=settings, metrics=metrics)
     return app
 
 

@@ -32,6 +32,9 @@ SHORT_TEXT = 128
 GATHER_SHARE = 0.1
 """Of the time that a batch of several texts took, for which its lane waits at most for their clients to ask again."""
 
+STOP_SECONDS = 2.0
+"""How long a stop waits for work under way: its clients have been answered or have gone, so it is for nobody."""
+
 T = TypeVar("T")
 
 
@@ -93,7 +96,9 @@ class Batcher:
         self._changed = threading.Condition()
         self._queue_tokens = 0
         self._stopping = False
-        self._threads = [threading.Thread(target=self._work, args=(lane,), name=lane) for lane in self._waiting]
+        self._threads = [
+            threading.Thread(target=self._work, args=(lane,), name=lane, daemon=True) for lane in self._waiting
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -101,11 +106,8 @@ class Batcher:
         """The vectors of each text. Raises 429 at once when too much is waiting."""
         request = self._new_request(len(texts))
         num_tokens = sum(map(len, texts))
-        limit = self._settings.max_queue_tokens
-        if num_tokens > limit:
-            raise ServiceError(422, f"The request holds {num_tokens} tokens; the most is {limit}. Send fewer at once.")
         with self._changed:
-            if self._queue_tokens + num_tokens > limit:
+            if self._queue_tokens + num_tokens > self._settings.max_queue_tokens:
                 raise ServiceError(429, "The queue is full; try again in a moment.")
             self._queue_tokens += num_tokens
             for place, tokens in enumerate(texts):
@@ -125,13 +127,15 @@ class Batcher:
             self._changed.notify_all()
         return await self._result(request)
 
-    def stop(self) -> None:
-        """Finish what is waiting, then end the threads."""
+    def stop(self) -> bool:
+        """End the threads once nothing is waiting; False if one still works after `STOP_SECONDS`."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
+        end = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _new_request(self, num_texts: int) -> _Request:
         loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
 """The model behind the routes: opened once, warmed, and asked through the batcher.
 
-`Engine.open` reads the files and starts no thread, so that it can run before workers are forked; `Engine.start` begins
-the threads and runs a first batch.
+`open_models` reads the files and starts no thread, so that it can run before workers are forked; `Engine` begins the
+threads, and `Engine.warm_up` runs a first batch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo.checkpoints.pretrained import DEFAULT_MODEL, PretrainedBiLM, load
+from elmo.checkpoints.pretrained import DEFAULT_MODEL, PretrainedBiLM, load, locate
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.layers import choose_layers
 from elmo.embedding.word_cache import WordCache
@@ -39,7 +39,9 @@ class Models:
 
 def open_models(settings: ServeSettings) -> Models:
     """Open the biLM and the task models, and refuse settings that do not fit them."""
-    bilm = load(settings.model, precision=settings.precision)
+    model = DEFAULT_MODEL if settings.model is None else settings.model
+    place = locate(model)
+    bilm = load(place, precision=settings.precision)
     Embedder(bilm, layers=settings.layers, cache=None)
     if choose_layers(settings.layers, bilm.config.num_layers).form == "all":
         raise ConfigError("--layers all gives no single vector; choose a layer, average, top, concat or weights.")
@@ -49,7 +51,14 @@ def open_models(settings: ServeSettings) -> Models:
         if trained.task.name in tasks:
             raise ConfigError(f"Two models for the task {trained.task.name} were given; a service holds one of each.")
         tasks[trained.task.name] = trained
-    return Models(Path(settings.model or DEFAULT_MODEL).name, bilm, tasks)
+    return Models(_served_name(model, place), bilm, tasks)
+
+
+def _served_name(model: str, place: Path) -> str:
+    """A path's last part; a bundled or Hub name as it was given."""
+    if place != Path(model):
+        return model
+    return place.name if place.name not in ("", "..") else place.resolve().name
 
 
 class Engine:
@@ -99,8 +108,8 @@ class Engine:
             )
         return tokens
 
-    def tokens(self, texts: Sequence[str], *, truncate: bool = False, from_left: bool = False) -> list[list[str]]:
-        """The words of each text; the limits of the service hold."""
+    def tokens(self, texts: Sequence[str], *, truncate: bool | None = None, from_left: bool = False) -> list[list[str]]:
+        """The words of each text; the limits of the service hold. `truncate`: None where a client cannot ask for it."""
         most = self.settings.max_client_batch_size
         if not texts:
             raise ServiceError(400, "`inputs` is empty; expected at least one text.")
@@ -113,15 +122,21 @@ class Engine:
             limit = self.settings.max_input_length
             if len(words) > limit:
                 if not truncate:
-                    raise ServiceError(
-                        422, f"{where} has {len(words)} tokens; the most is {limit}. Shorten it, or set truncate."
-                    )
+                    advice = "Shorten it." if truncate is None else "Shorten it, or set truncate."
+                    raise ServiceError(422, f"{where} has {len(words)} tokens; the most is {limit}. {advice}")
                 words = words[-limit:] if from_left else words[:limit]
             result.append(words)
         return result
 
+    def check_total(self, num_tokens: int) -> None:
+        """Refuse a request that would be too much work even if nothing else were waiting."""
+        limit = self.settings.max_queue_tokens
+        if num_tokens > limit:
+            raise ServiceError(422, f"The request holds {num_tokens} tokens; the most is {limit}. Send fewer at once.")
+
     async def embed(self, texts: Sequence[list[str]], wanted: Wanted) -> list[np.ndarray]:
         """The vectors of tokenised texts."""
+        self.check_total(sum(map(len, texts)))
         self._check_size(texts, wanted)
         self.metrics.add("te_embed_count", len(texts))
         return await self.batcher.embed(texts, wanted)
@@ -137,8 +152,9 @@ class Engine:
             vectors = [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors]
         return vectors
 
-    def stop(self) -> None:
-        self.batcher.stop()
+    def stop(self) -> bool:
+        """False if a thread still works, for a client that has gone."""
+        return self.batcher.stop()
 
     def _check_size(self, texts: Sequence[list[str]], wanted: Wanted) -> None:
         choice = choose_layers(list(wanted.layers) if isinstance(wanted.layers, tuple) else wanted.layers,

@@ -67,6 +67,11 @@ def _describe(error: RequestValidationError) -> str:
     return f"`{where or 'body'}` is not as expected: {'; or '.join(texts[:3])}."
 
 
+def _unreadable(cause: BaseException | None) -> str:
+    reason = "it is nested too deeply" if isinstance(cause, RecursionError) else "it is not UTF-8"
+    return f"The body cannot be read as JSON: {reason}."
+
+
 def install(app: FastAPI) -> None:
     """Turn every exception into an answer."""
 
@@ -76,6 +81,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def of_schema(request: Request, error: RequestValidationError) -> JSONResponse:
+        if isinstance(error.body, bytes):  # FastAPI parses only what is called JSON
+            return _answer(request, 415, "The body is not called JSON; send the header Content-Type: application/json.")
         return _answer(request, 422, _describe(error))
 
     @app.exception_handler(ElmoError)
@@ -84,6 +91,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def of_http(request: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 400:  # FastAPI's, for a body that makes the parser itself fail
+            return _answer(request, 422, _unreadable(error.__cause__))
         message = {404: "There is no such route; see /docs.", 405: "This route does not take that method; see /docs."}
         answer = _answer(request, error.status_code, message.get(error.status_code, str(error.detail)))
         answer.headers.update(error.headers or {})

@@ -1,35 +1,32 @@
 """What the page asks beyond vectors: similarities, neighbours, maps, fills, tasks.
 
-Everything here runs on the batcher's thread for long work (`Batcher.call`), never on the event loop. The sentences to
-look in are an index that was given, or a small one over `corpus/`, built at the first question and kept in the user's
-cache folder.
+Everything here runs on the batcher's thread for long work (`Batcher.call`), never on the event loop, and keeps to the
+limits that texts to embed have. The sentences to look in are an index that was given, or the one of `small_index`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from itertools import groupby, repeat
 from typing import Any
 
 import numpy as np
 
-from elmo.analysis.neighbour_index import build_index, one_vector
+from elmo.analysis.neighbour_index import check_same_model, one_vector
 from elmo.analysis.neighbours import NeighbourIndex
 from elmo.analysis.similarity import find_in_text, map_word
-from elmo.analysis.word_in_context import Occurrence, read_occurrences
+from elmo.analysis.word_in_context import Occurrence
+from elmo.embedding.embedder import EmbeddedSentence, Embedder
 from elmo.errors import InputError
 from elmo.pretrain.scoring import Scorer
 from elmo.serve.answers import as_base64
 from elmo.serve.engine import Engine
 from elmo.serve.errors import ServiceError
 from elmo.serve.fill import expected_words
-from elmo.text.tokenizer import words
+from elmo.serve.small_index import SmallIndex
+from elmo.tasks.task import Task
 
-CORPUS = Path(__file__).parent / "corpus" / "sentences.txt"
 MAX_SENSE_TOKENS = 256
 """The similarities of all pairs on all layers are sent: some megabytes for so many tokens."""
 
@@ -40,6 +37,7 @@ class Explorer:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._index: NeighbourIndex | None = None
+        self._small_index = SmallIndex(engine)
 
     def senses(self, texts: Sequence[str]) -> dict[str, Any]:
         """Inner products of every two tokens on every two layers.
@@ -85,14 +83,13 @@ class Explorer:
         word = word.strip()
         if not word:
             raise ServiceError(400, "`word` is empty; expected a word.")
-        tokenizer = self.engine.bilm.config.tokenizer
         if texts is None:
             occurrences = self._occurrences(word, limit)
         else:
-            for number, text in enumerate(texts):
-                self.engine.tokenize(text, where=f"Text {number} of `inputs`")
-            occurrences = find_in_text(word, (words(text, tokenizer) for text in texts), limit=limit)
-        result = map_word(self.engine.embedder("all"), occurrences, clusters=clusters)
+            token_lists = self.engine.tokens(texts)
+            self.engine.check_total(sum(map(len, token_lists)))
+            occurrences = find_in_text(word, token_lists, limit=limit)
+        result = map_word(_EachSentenceOnce(self.engine.embedder("all")), occurrences, clusters=clusters)
         return {
             "word": result.word,
             "occurrences": [asdict(each) for each in result.occurrences],
@@ -127,40 +124,31 @@ class Explorer:
         examples = trained.task.parse(text, trained.settings, trained.inventory)
         if not examples:
             raise ServiceError(400, f"`inputs` holds nothing to work on; expected {trained.task.input_format}.")
+        self._check_lengths(trained.task, examples)
         predictions = trained.predict(examples)
         return [trained.task.record(*pair) for pair in zip(examples, predictions, strict=True)]
 
     def index(self) -> NeighbourIndex:
         """The index that was given, or the small one."""
         if self._index is None:
-            self._index = NeighbourIndex(self.engine.settings.index or self._small_index())
-            if (
-                self._index.facts.dim
-                != one_vector(
-                    self.engine.embedder("all").embed([["A"]])[0].astype(np.float32), self._index.facts.layers
-                ).shape[1]
-            ):
-                raise ServiceError(422, "The index was made with another model; build it again with this one.")
+            opened = NeighbourIndex(self.engine.settings.index or self._small_index.folder())
+            check_same_model(self.engine.embedder("all"), opened)
+            self._index = opened
         return self._index
 
-    def _small_index(self) -> Path:
-        # A new release may bring other weights or other sentences under the same names.
-        text = hashlib.sha256(CORPUS.read_bytes()).hexdigest()
-        folder = _cache_folder() / f"neighbours-{self.engine.bilm.identity()}-{text[:8]}"
-        if (folder / "index.json").exists():
-            return folder
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            built = Path(scratch) / "index"
-            build_index(
-                self.engine.embedder("all"), small_corpus(), folder=built, model=self.engine.models.name, layers="top"
+    def stop(self) -> None:
+        self._small_index.remove()
+
+    def _check_lengths(self, task: Task[Any, Any, Any], examples: Sequence[Any]) -> None:
+        """Hold a task to the limits, too: one sentence may become many examples, one for each of its predicates."""
+        lengths = [sum(map(len, task.sentences(example))) for example in examples]
+        longest, limit = max(lengths), self.engine.settings.max_input_length
+        if longest > limit:
+            raise ServiceError(
+                422,
+                f"`inputs` has {longest} tokens in one sentence, pair or document; the most is {limit}. Shorten it.",
             )
-            try:
-                built.rename(folder)
-            except OSError:  # another worker was faster
-                if not (folder / "index.json").exists():
-                    raise
-        return folder
+        self.engine.check_total(sum(lengths))
 
     def _occurrences(self, word: str, limit: int) -> list[Occurrence]:
         index = self.index()
@@ -173,24 +161,23 @@ class Explorer:
         return [Occurrence(word, "", index.tokens(sentence), position) for sentence, position in places]
 
     def _tokens_with(self, text: str, position: int) -> list[str]:
-        tokens = [token.text for token in self.engine.tokenize(text)]
-        limit = self.engine.settings.max_input_length
-        if len(tokens) > limit:
-            raise ServiceError(422, f"`inputs` has {len(tokens)} tokens; the most is {limit}.")
+        (tokens,) = self.engine.tokens([text])
         if position >= len(tokens):
             raise ServiceError(422, f"`position` is {position}; the text has the tokens 0 to {len(tokens) - 1}.")
         return tokens
 
 
-def small_corpus() -> list[list[str]]:
-    """The sentences that come with the package: ambiguous words in use, and some plain text."""
-    sentences = [list(each.tokens) for each in read_occurrences()]
-    return sentences + [line.split() for line in CORPUS.read_text(encoding="utf-8").splitlines() if line.strip()]
+class _EachSentenceOnce:
+    """An embedder for sentences that come several times running, as they do for a word that they hold several times."""
 
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
 
-def _cache_folder() -> Path:
-    base = os.environ.get("ELMO_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "elmo-torch"
+    def stream(self, sentences: Iterable[Sequence[str]], /) -> Iterator[EmbeddedSentence]:
+        runs = [(list(tokens), len(list(same))) for tokens, same in groupby(sentences)]
+        embedded = self.embedder.stream(tokens for tokens, _ in runs)
+        for sentence, (_, times) in zip(embedded, runs, strict=True):
+            yield from repeat(sentence, times)
 
 
 def _number(value: float) -> float | None:

@@ -56,7 +56,7 @@ def set_up_logs(level: str = "info") -> None:
 
 
 class Guard:
-    """The outermost layer of the app."""
+    """The outermost layer of the app, but for the one that lets pages of other origins in."""
 
     def __init__(self, app: ASGIApp, *, settings: ServeSettings, metrics: Metrics) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics

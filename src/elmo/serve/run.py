@@ -12,7 +12,8 @@ import signal
 import socket
 import sys
 import time
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import uvicorn
 
@@ -25,6 +26,8 @@ from elmo.serve.metrics import Metrics
 from elmo.serve.settings import ServeSettings
 
 log = logging.getLogger("elmo.serve")
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(settings: ServeSettings, *, log_level: str = "info") -> None:
@@ -66,15 +69,23 @@ def _serve(settings: ServeSettings, sock: socket.socket, metrics: Metrics, model
         timeout_graceful_shutdown=settings.graceful_seconds,
         ws="none",
     )
-    # Uvicorn raises a signal again once it has stopped; having stopped as told is a success.
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: None)
     server = uvicorn.Server(config)
+
+    def stop(*_: Any) -> None:
+        server.should_exit = True
+
+    # For a signal before uvicorn listens to them, and after: it raises a signal again once it has stopped, but having
+    # stopped as told is a success.
+    for name in STOP_SIGNALS:
+        signal.signal(name, stop)
     service: Service = app.state.service
-    service.on_failure = lambda: setattr(server, "should_exit", True)
+    service.on_failure = stop
     server.run(sockets=[sock])
     if service.failure is not None:
         raise ConfigError(service.failure)
+    if not service.is_idle:
+        # The interpreter's own way out waits for the thread's kernel, or crashes beside it.
+        _leave(0)
 
 
 class _Workers:
@@ -89,10 +100,10 @@ class _Workers:
         self.stopping = False
 
     def run(self) -> None:
+        for name in STOP_SIGNALS:
+            signal.signal(name, self._stop)
         for number in range(self.settings.workers):
             self._fork(number)
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, self._stop)
         while self.numbers:
             try:
                 pid, status = os.wait()
@@ -110,18 +121,39 @@ class _Workers:
     def _stop(self, *_: Any) -> None:
         self.stopping = True
         for pid in self.numbers:
-            os.kill(pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it died, and has just been waited for
+                os.kill(pid, signal.SIGTERM)
 
     def _fork(self, number: int) -> None:
+        if self.stopping:
+            return
+        # A worker is born with its parent's handlers, which would end its siblings instead of itself; until it has
+        # put them off, signals wait.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
+        if not pid:
+            for name in STOP_SIGNALS:
+                signal.signal(name, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         if pid:
             self.numbers[pid] = number
+            if self.stopping:  # told so while it was not among the numbers
+                os.kill(pid, signal.SIGTERM)
             return
+        self._work(number)
+
+    def _work(self, number: int) -> NoReturn:
+        """What a worker does from its birth to its end."""
         status = 1
         try:
             self.metrics.worker = number
             _serve(self.settings, self.sock, self.metrics, self.models)
             status = 0
         finally:
-            sys.stderr.flush()
-            os._exit(status)
+            _leave(status)
+
+
+def _leave(status: int) -> NoReturn:
+    """End this process at once, whatever its threads do."""
+    sys.stderr.flush()
+    os._exit(status)

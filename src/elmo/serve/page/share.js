@@ -8,7 +8,8 @@ export function asCurl({ route, body }) {
 }
 
 export function asPython({ route, body }) {
-  const plain = JSON.stringify(body, null, 4).replace(/: (true|false|null)\b/g, (_, word) => `: ${{ true: "True", false: "False", null: "None" }[word]}`);
+  // JSON is Python, too, as long as no panel sends true, false or null.
+  const plain = JSON.stringify(body, null, 4);
   const auth = key() ? ",\n    headers={\"Authorization\": \"Bearer \" + os.environ[\"ELMO_API_KEY\"]}" : "";
   return `${key() ? "import os\n" : ""}import httpx\n\nanswer = httpx.post(\n    "${location.origin}${route}",\n    json=${plain.replaceAll("\n", "\n    ")},\n    timeout=60${auth},\n)\nprint(answer.raise_for_status().json())\n`;
 }

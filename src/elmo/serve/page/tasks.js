@@ -97,9 +97,11 @@ export function create(panel) {
   function passage(record) {
     // A question's id is the number of its line.
     const [question, text = ""] = (state.text.split("\n")[Number(record.id) - 1] ?? "").split("\t");
-    const start = record.answer_start, end = start + record.answer.length;
+    // The service counts whole characters; JavaScript's own indices count an emoji twice.
+    const characters = [...text], start = record.answer_start, end = start + [...record.answer].length;
+    const cut = (from, to) => characters.slice(from, to).join("");
     return element("div", {}, element("h2", {}, question),
-      element("p", { class: "text" }, text.slice(0, start), element("mark", {}, text.slice(start, end)), text.slice(end)));
+      element("p", { class: "text" }, cut(0, start), element("mark", {}, cut(start, end)), cut(end)));
   }
 
   form.text.addEventListener("input", () => { state.text = form.text.value; });

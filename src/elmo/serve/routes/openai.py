@@ -24,7 +24,9 @@ router = APIRouter(responses={**DOCUMENTED, 404: {"description": "The model is n
 async def embeddings(body: OpenAIBody, engine: EngineOf, request: Request) -> Response:
     """One vector of length 1 for each text; base64 holds little-endian float32."""
     served = engine.models.name
-    if body.model not in (None, served, *ANY_MODEL):
+    # As the server's command line names it, and a Hub name without its owner.
+    also = (engine.settings.model, served.rpartition("/")[2])
+    if body.model not in (None, served, *also, *ANY_MODEL):
         raise ServiceError(404, f"There is no such model here; this server has {served!r}.")
     texts = engine.tokens([body.input] if isinstance(body.input, str) else body.input)
     num_tokens = sum(map(len, texts))
