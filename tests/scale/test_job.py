@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from elmo.errors import ConfigError, InputError
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
-from elmo.scale.job import Job, PartitionReport, embed_here, plan_job, run_job
+from elmo.scale.job import Job, PartitionReport, Plan, embed_here, plan_job, run_job
 from elmo.scale.output_folder import OutputFolder
 from elmo.scale.partitions import Partition
 
@@ -56,6 +56,35 @@ def test_in_and_out_of_another_file_system(folder: str) -> None:
     assert table["words"].to_pylist() == [line.split() for line in LINES]
     assert set(table["source"].to_pylist()) == {"memory:///corpus/in.jsonl"}
     assert plan_job(settings, ["memory://corpus/*.jsonl"], "memory://vectors", partition_bytes=4000).todo == []
+
+
+def test_inputs_with_odd_names_become_partitions_that_are_seen(folder: str, tmp_path: Path) -> None:
+    inputs = [tmp_path / "_n.txt", tmp_path / "a[1].txt"]
+    for path in inputs:
+        path.write_text("a b\n")
+
+    def plan() -> Plan:
+        return plan_job(ArrowSettings(folder, pooling="mean"), list(map(str, inputs)), "memory://odd")
+
+    run_job(plan(), embed_here)
+    assert pq.read_table("/odd", filesystem=fsspec.filesystem("memory")).num_rows == 2
+    assert plan().todo == []
+
+
+@pytest.mark.parametrize("given", ["corpus", "corpus/**", "another name"])
+def test_the_output_is_no_input_of_the_next_run(folder: str, tmp_path: Path, given: str) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (tmp_path / "another name").symlink_to(corpus)
+    (corpus / "in.txt").write_text("a b\nc\n")
+    pq.write_table(pa.table({"text": ["d"]}), corpus / "more.parquet")
+    for finished in (0, 2, 2):
+        plan = plan_job(ArrowSettings(folder), [str(tmp_path / given)], str(corpus / "vectors"))
+        assert (plan.num_finished, len(plan.todo)) == (finished, 2 - finished)
+        run_job(plan, embed_here)
+        assert pq.read_table(corpus / "vectors").num_rows == 3
+    with pytest.raises(InputError, match=r"nothing to embed: .* are in the output folder"):
+        plan_job(ArrowSettings(folder), [str(corpus / "vectors")], str(corpus / "vectors"))
 
 
 def test_a_second_run_does_what_is_left(folder: str, text: str, tmp_path: Path) -> None:
@@ -100,6 +129,40 @@ def test_bad_rows_do_not_stop_the_others(folder: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out").num_rows == 200
 
 
+def test_a_file_that_goes_away_does_not_stop_the_others(folder: str, tmp_path: Path) -> None:
+    for name in ("a.parquet", "b.parquet"):
+        pq.write_table(pa.table({"text": ["a b"]}), tmp_path / name)
+    inputs = [str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")]
+    plan = plan_job(ArrowSettings(folder), inputs, str(tmp_path / "out"))
+    Path(inputs[0]).unlink()
+    with pytest.raises(InputError, match=r"1 of 2 partitions .* Cannot read .*a\.parquet"):
+        run_job(plan, embed_here)
+    assert pq.read_table(tmp_path / "out").num_rows == 1
+
+
+def test_tokens_may_begin_with_null(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": null}\n{"text": ["a", "b"]}\n')
+    run_job(plan_job(ArrowSettings(folder), [str(tmp_path / "in.jsonl")], str(tmp_path / "out")), embed_here)
+    assert list(map(len, pq.read_table(tmp_path / "out")["vectors"].to_pylist())) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "message"),
+    [
+        ({}, {"threads": -1}, "-1 threads were asked for"),
+        ({}, {"threads": 0}, "0 threads were asked for"),
+        ({"tokenizer": "spacy"}, {}, "no tokeniser 'spacy'"),
+        ({"column": "id"}, {}, "has a column 'id' of its own"),
+    ],
+)
+def test_bad_settings_are_told_before_the_run(
+    folder: str, text: str, tmp_path: Path, settings: dict[str, str], options: dict[str, int], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        plan_job(ArrowSettings(folder, **settings), [text], str(tmp_path / "out"), **options)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
 def test_other_settings_and_other_input_are_refused(folder: str, text: str, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     settings = ArrowSettings(folder, pooling="mean")
@@ -123,8 +186,10 @@ def test_files_that_are_not_ours_are_left_alone(folder: str, text: str, tmp_path
 
 def test_files_with_other_columns_are_told_apart(folder: str, text: str, tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": [["a", "b"]]}), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match="Embed them into two folders"):
-        plan_job(ArrowSettings(folder), [text, str(tmp_path / "a.parquet")], str(tmp_path / "out"))
+    (tmp_path / "a.jsonl").write_text('{"text": ["a", "b"]}')
+    for name in ("a.parquet", "a.jsonl"):
+        with pytest.raises(InputError, match="Embed them into two folders"):
+            plan_job(ArrowSettings(folder), [text, str(tmp_path / name)], str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 

@@ -1,6 +1,7 @@
 """Every row of the input is in one partition, whatever the cut; the names follow the contents."""
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,24 @@ def test_names_depend_on_the_file_alone(tmp_path: Path) -> None:
     assert len({p.name for p in among}) == 4
     (tmp_path / "b.txt").write_bytes(b"x" * 51)
     assert {p.name for p in plan_partitions([str(tmp_path / "b.txt")], num_bytes=30)}.isdisjoint(p.name for p in alone)
+
+
+@pytest.mark.parametrize("name", ["_notes.txt", "__.txt", "a[1].txt", "what?.jsonl", "*.txt", "zwei Wörter.txt"])
+def test_a_partition_is_no_hidden_file_and_no_pattern(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    (partition,) = plan_partitions([str(tmp_path / name)], num_bytes=30)
+    assert re.fullmatch(r"[^\W_][\w-]*\.parquet", partition.name)
+
+
+def test_a_file_is_meant_by_its_name_before_the_name_is_a_pattern(tmp_path: Path) -> None:
+    for name in ("a[1].txt", "a1.txt", "b2.txt"):
+        (tmp_path / name).write_bytes(b"x")
+
+    def found(given: str) -> list[str]:
+        return [Path(p.source).name for p in plan_partitions([str(tmp_path / given)], num_bytes=30)]
+
+    assert found("a[1].txt") == ["a[1].txt"]
+    assert found("b[12].txt") == ["b2.txt"]
 
 
 def test_hidden_files_of_a_folder_are_passed_over(tmp_path: Path) -> None:

@@ -1,8 +1,15 @@
 """A Ray dataset in, the same rows with vectors out."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 pa = pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq
 
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 
@@ -27,3 +34,21 @@ def test_a_dataset(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for mine, right in zip(sorted(rows, key=lambda row: row["n"]), expected, strict=True):
         assert list(mine["tokens"]) == right["tokens"]
         assert list(mine["vector"]) == pytest.approx(right["vector"], abs=1e-6)
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(1, 2), (0, 4 * (os.cpu_count() or 1))])
+def test_a_cluster_of_its_own_with_room_for_every_thread(
+    folder: str, tmp_path: Path, workers: int, threads: int
+) -> None:
+    pytest.importorskip("ray")
+    (tmp_path / "in.txt").write_text("a b\nc\n")
+    arguments = ["embed", str(tmp_path / "in.txt"), "-o", str(tmp_path / "out"), "-m", folder, "--engine", "ray"]
+    done = subprocess.run(
+        [sys.executable, "-c", "from elmo.commands import main; main()", *arguments,
+         "--workers", str(workers), "--threads", str(threads)],
+        # An address that the user's other programs may have set; nobody answers there.
+        env={**os.environ, "RAY_ADDRESS": "127.0.0.1:9", "RAY_worker_niceness": "0"},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert pq.read_table(tmp_path / "out").num_rows == 2

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq
 
-from elmo.errors import InputError
+from elmo.errors import ConfigError, InputError
 from elmo.scale.partitions import plan_partitions
 from elmo.scale.rows import RowChoice, holds_tokens, read_rows, row_schema
 
@@ -74,8 +74,51 @@ def test_jsonl_keeps_fields_and_takes_tokens(tmp_path: Path) -> None:
     assert [(row["text"], row["n"], row["s"]) for row in rows] == [("Ä b", "1", "x"), (None, "[2]", None)]
     path.write_text('{"words": ["Ä", "b"]}\n{"words": []}\n', encoding="utf-8")
     (partition,) = plan_partitions([str(path)], num_bytes=1000)
-    assert holds_tokens(partition, "words")
+    assert holds_tokens([partition], "words")
     assert [row["words"] for row in rows_of(path, RowChoice("words", holds_tokens=True))] == [["Ä", "b"], []]
+
+
+def test_the_first_text_tells_whether_there_are_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    for text, expected in (("null", False), ('"a b"', False), ('["a", "b"]', True)):
+        path.write_text('{"text": null}\n' * 3 + f'{{"text": {text}}}\n')
+        for num_bytes in (10, 1000):
+            assert holds_tokens(plan_partitions([str(path)], num_bytes=num_bytes), "text") is expected
+
+
+@pytest.mark.parametrize("choice", [RowChoice("sentence", ("n",)), RowChoice("n", ("sentence",))])
+def test_a_column_may_be_called_sentence_if_rows_are_not_split(tmp_path: Path, choice: RowChoice) -> None:
+    (tmp_path / "a.jsonl").write_text('{"sentence": "a b", "n": "c"}\n')
+    pq.write_table(pa.table({"sentence": ["a b"], "n": ["c"]}), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.parquet"):
+        (row,) = rows_of(tmp_path / name, choice)
+        assert (row["sentence"], row["n"]) == ("a b", "c")
+
+
+@pytest.mark.parametrize(
+    ("choice", "name"),
+    [
+        (RowChoice("text", ("id",)), "id"),
+        (RowChoice("text", ("source",)), "source"),
+        (RowChoice("id"), "id"),
+        (RowChoice("source", split_sentences=True), "source"),
+        (RowChoice("text", ("sentence",), split_sentences=True), "sentence"),
+        (RowChoice("sentence", split_sentences=True), "sentence"),
+    ],
+)
+def test_a_column_of_the_output_cannot_come_twice(tmp_path: Path, choice: RowChoice, name: str) -> None:
+    columns = ("text", "id", "source", "sentence")
+    (tmp_path / "a.jsonl").write_text(json.dumps(dict.fromkeys(columns, "x")))
+    pq.write_table(pa.table({column: ["x"] for column in columns}), tmp_path / "b.parquet")
+    for partition in plan_partitions([str(tmp_path)], num_bytes=1000):
+        with pytest.raises(ConfigError, match=f"has a column '{name}' of its own"):
+            row_schema(partition, choice)
+
+
+def test_lines_have_no_columns_to_keep(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x\n")
+    with pytest.raises(InputError, match="without a column 'url' to keep"):
+        rows_of(tmp_path / "a.txt", RowChoice("text", ("url",)))
 
 
 def test_documents_become_sentences(tmp_path: Path) -> None:
@@ -100,6 +143,8 @@ def test_documents_become_sentences(tmp_path: Path) -> None:
         ("a.jsonl", b'["x"]\n', "is list; expected an object"),
         ("a.jsonl", b'{"body": "x"}\n', "has no field 'text'; it has body"),
         ("a.jsonl", b'{"text": 3}\n', "'text' is 3; expected a string"),
+        ("a.jsonl", b'{"text": "half \\ud83d pair"}\n', r"the line at byte 0 has \\ud83d, half a surrogate pair"),
+        ("a.jsonl", b"[" * 100_000 + b"]" * 100_000, "the line at byte 0 is nested too deeply"),
         ("a.txt.gz", b"plain text", "not compressed as its name says"),
     ],
 )
@@ -107,6 +152,27 @@ def test_bad_input_is_told_with_its_place(tmp_path: Path, name: str, raw: bytes,
     (tmp_path / name).write_bytes(raw)
     with pytest.raises(InputError, match=message):
         rows_of(tmp_path / name)
+
+
+@pytest.mark.parametrize("choice", [RowChoice("words", holds_tokens=True), RowChoice("text", ("words",))])
+def test_half_a_surrogate_pair_is_found_in_tokens_and_in_what_is_kept(tmp_path: Path, choice: RowChoice) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(r'{"text": "a", "words": ["\ud83d\ude00"]}')
+    assert len(rows_of(path, choice)) == 1
+    path.write_text(r'{"text": "a", "words": ["b", "\ud83d"]}')
+    with pytest.raises(InputError, match="half a surrogate pair"):
+        rows_of(path, choice)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
+def test_a_file_that_is_gone_is_bad_input(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("{}\n")
+    if name.endswith("parquet"):
+        pq.write_table(pa.table({"text": ["x"]}), tmp_path / name)
+    (partition,) = plan_partitions([str(tmp_path / name)], num_bytes=1000)
+    (tmp_path / name).unlink()
+    with pytest.raises(InputError, match=r"Cannot read .* Check the file"):
+        list(read_rows(partition, TEXT))
 
 
 def test_a_file_that_changes_is_refused(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ class ArrowEmbedder:
             settings.model, layers=settings.layers, pooling=settings.pooling, dtype=settings.dtype,
             precision=settings.precision, tokenizer=settings.tokenizer, batch_tokens=settings.batch_tokens,
         )  # fmt: skip
+        words("", self.embedder.tokenizer)  # an unknown tokeniser is told now, not at the first row in some worker
         choice = self.embedder.layers
         self.layout = OutputLayout(
             num_layers=choice.num_layers if choice.form == "all" else None,

@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
@@ -154,15 +154,16 @@ def plan_job(
     """Cut the input, try the settings on its first rows, and see what an earlier run has left to do."""
     if settings.column in keep or len(set(keep)) < len(keep):
         raise ConfigError(f"The columns to keep ({', '.join(keep)}) name one twice; the text's own is always kept.")
-    partitions = plan_partitions(inputs, num_bytes=partition_bytes, format=input_format)
-    rows = RowChoice(settings.column, keep, split_sentences=split_sentences)
-    first_lines = next((partition for partition in partitions if partition.format == "jsonl"), None)
-    if first_lines is not None:
-        rows = replace(rows, holds_tokens=holds_tokens(first_lines, settings.column))
+    if threads < 1:
+        raise ConfigError(f"{threads} threads were asked for; a worker needs 1 or more.")
+    folder = OutputFolder(output)
+    partitions = plan_partitions(inputs, num_bytes=partition_bytes, format=input_format, is_output=folder.owns)
+    jsonl = (partition for partition in partitions if partition.format == "jsonl")
+    rows = RowChoice(settings.column, keep, holds_tokens(jsonl, settings.column), split_sentences)
     embedder = ArrowEmbedder(settings)
     job = Job(settings, rows, output, embedder.embedder.model.identity(), compress, threads)
     _check_one_schema(embedder, partitions, rows)
-    finished = OutputFolder(output).begin(_identity(job, partition_bytes), partitions, overwrite=overwrite)
+    finished = folder.begin(_identity(job, partition_bytes), partitions, overwrite=overwrite)
     return Plan(job, [partition for partition in partitions if partition.name not in finished], len(finished))
 
 

@@ -5,8 +5,9 @@
     *.parquet        finished partitions, moved here whole
     _SUCCESS         empty; there when all partitions are
 
-Parquet readers pass over names that begin with an underscore, so the folder reads as one table at any time. Left out:
-locks. Two runs at once do the same work twice, but each partition still appears once, and whole.
+Parquet readers pass over names that begin with an underscore, so the folder reads as one table at any time. The folder
+may lie inside the input: what runs write is known again (`owns`). Left out: locks. Two runs at once do the same work
+twice, but each partition still appears once, and whole.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import os
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from elmo.errors import ConfigError
-from elmo.scale.partitions import Partition, open_filesystem
+from elmo.scale.partitions import Partition, is_local, open_filesystem
 
 _SETTINGS = "_elmo.json"
 _PARTIAL = "_partial"
@@ -33,6 +34,17 @@ class OutputFolder:
     def __init__(self, url: str) -> None:
         self.url = url
         self._filesystem, self._path = open_filesystem(url)
+
+    def owns(self, source: str) -> bool:
+        """Whether a file is one that runs write here, and no input."""
+        filesystem, path = open_filesystem(source)
+        if filesystem != self._filesystem:
+            return False
+        here, file = _without_links(filesystem, self._path), _without_links(filesystem, path)
+        if not file.is_relative_to(here):
+            return False
+        first, *further = file.relative_to(here).parts or ("",)
+        return first in (_SETTINGS, _PARTIAL, _SUCCESS) or (not further and first.endswith(".parquet"))
 
     def begin(self, settings: dict[str, Any], partitions: Iterable[Partition], *, overwrite: bool = False) -> set[str]:
         """Make the folder ready; returns the names of the partitions that an earlier run has finished."""
@@ -65,7 +77,7 @@ class OutputFolder:
         try:
             with self._filesystem.open(partial, "wb") as file:
                 yield file
-            self._filesystem.mv(partial, self._at(name))
+            self._move(partial, name)
         except BaseException:
             with suppress(OSError):
                 self._filesystem.rm(partial)
@@ -73,17 +85,31 @@ class OutputFolder:
 
     def finish(self) -> None:
         """All partitions are there."""
+        in_work = {name.partition(".parquet.")[0] for name in self._names(_PARTIAL) if ".parquet." in name}
+        # Killed workers leave something behind. But a partition that is not there yet is another run's, of more input.
+        if {f"{stem}.parquet" for stem in in_work} <= self._finished():
+            self._remove_partial()
+        self._filesystem.pipe(self._at(_SUCCESS), b"")
+
+    def _move(self, partial: str, name: str) -> None:
+        try:
+            self._filesystem.mv(partial, self._at(name))
+        except FileNotFoundError:
+            # Another run has finished all partitions, this one too, and cleared what it took for leftovers.
+            if name not in self._finished():
+                raise
+
+    def _remove_partial(self) -> None:
         with suppress(FileNotFoundError):
             self._filesystem.rm(self._at(_PARTIAL), recursive=True)
-        self._filesystem.pipe(self._at(_SUCCESS), b"")
 
     def _at(self, *names: str) -> str:
         return str(PurePosixPath(self._path, *names))
 
-    def _names(self) -> set[str]:
+    def _names(self, *folder: str) -> set[str]:
         self._filesystem.invalidate_cache()
         try:
-            return {PurePosixPath(name).name for name in self._filesystem.ls(self._path, detail=False)}
+            return {PurePosixPath(name).name for name in self._filesystem.ls(self._at(*folder), detail=False)}
         except FileNotFoundError:
             return set()
 
@@ -91,15 +117,17 @@ class OutputFolder:
         return {name for name in self._names() if name.endswith(".parquet") and not name.startswith(("_", "."))}
 
     def _clear(self, finished: set[str]) -> None:
-        if finished and _SETTINGS not in self._names():
-            raise ConfigError(
-                f"{self.url} holds Parquet files but no {_SETTINGS}: they are not of an earlier run, and --force does "
-                "not delete them. Choose another folder."
-            )
+        if _SETTINGS not in self._names():
+            if finished:
+                raise ConfigError(
+                    f"{self.url} holds Parquet files but no {_SETTINGS}: they are not of an earlier run, and --force "
+                    "does not delete them. Choose another folder."
+                )
+            return
         for name in sorted(finished):
             self._filesystem.rm(self._at(name))
-        with suppress(FileNotFoundError):
-            self._filesystem.rm(self._at(_SETTINGS))
+        self._remove_partial()
+        self._filesystem.rm(self._at(_SETTINGS))
 
     def _check_settings(self, settings: dict[str, Any], finished: set[str]) -> None:
         try:
@@ -120,3 +148,8 @@ class OutputFolder:
                 f"{self.url} holds partitions that were made with other settings ({differences}). "
                 "Choose another folder, or replace all of it with --force."
             )
+
+
+def _without_links(filesystem: Any, path: str) -> PurePosixPath:
+    """On this machine a folder may go by several names."""
+    return PurePosixPath(Path(path).resolve().as_posix() if is_local(filesystem) else path)

@@ -10,7 +10,8 @@ name or its rows. Compressed lines cannot be cut: such a file is one partition. 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -47,28 +48,38 @@ class Partition:
     def name(self) -> str:
         """Of the file that it becomes; another file, size or cut gives another name."""
         described = "\n".join(map(str, (self.source, self.format, self.source_bytes, self.start, self.stop)))
-        stem = PurePosixPath(self.source).name.split(".")[0][:40] or "part"
-        return f"{stem}-{self.start:012d}-{hashlib.sha256(described.encode()).hexdigest()[:12]}.parquet"
+        return f"{_stem(self.source)}-{self.start:012d}-{hashlib.sha256(described.encode()).hexdigest()[:12]}.parquet"
 
     @property
     def is_compressed(self) -> bool:
         return self.format != "parquet" and PurePosixPath(self.source).suffix.lower() in COMPRESSED_SUFFIXES
 
 
-def plan_partitions(inputs: Iterable[str], *, num_bytes: int, format: str = "auto") -> list[Partition]:
-    """The partitions of all inputs, each of about `num_bytes` of text. An input is a URL, a path or a pattern."""
+def plan_partitions(
+    inputs: Iterable[str],
+    *,
+    num_bytes: int,
+    format: str = "auto",
+    is_output: Callable[[str], bool] = lambda source: False,
+) -> list[Partition]:
+    """The partitions of all inputs, each of about `num_bytes` of text. An input is a URL, a path or a pattern.
+
+    `is_output`: whether a file that was found is written by the runs themselves, and is passed over.
+    """
     if format not in ("auto", *FORMATS):
         raise ConfigError(
             f"Engines read {', '.join(FORMATS)}, not {format!r}. Convert the input first, or leave --engine out."
         )
     if num_bytes < 1:
         raise ConfigError(f"A partition of {num_bytes} bytes was asked for; expected 1 or more.")
-    sources = list(dict.fromkeys(source for given in inputs for source in _find(given)))
+    found = dict.fromkeys(source for given in inputs for source in _find(given))
+    sources = [source for source in found if not is_output(source)]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
         cut = list(threads.map(partial(_cut, format=format, num_bytes=num_bytes), sources))
     partitions = [partition for of_source in cut for partition in of_source]
     if not partitions:
-        raise InputError(f"There is nothing to embed: {', '.join(sources[:3])} hold no rows.")
+        why = "hold no rows" if sources else "are in the output folder, where Parquet files are vectors"
+        raise InputError(f"There is nothing to embed: {', '.join(list(found)[:3])} {why}.")
     return partitions
 
 
@@ -84,23 +95,36 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     return filesystem, path
 
 
+def is_local(filesystem: Any) -> bool:
+    """Whether it is this machine's own, whose files go by their paths."""
+    return "file" in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else [filesystem.protocol])
+
+
 def _find(given: str) -> list[str]:
     if given == "-":
         raise ConfigError("Standard input cannot be cut into partitions. Name files, or leave --engine out.")
     filesystem, path = open_filesystem(given)
-    is_local = "file" in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else [filesystem.protocol])
     try:
         if filesystem.isdir(path):
             found = sorted(name for name in filesystem.find(path) if not _is_hidden(name, path))
+        elif filesystem.isfile(path):  # a[1].txt looks like a pattern, and would find a1.txt
+            found = [path]
         else:
             found = sorted(name for name in filesystem.glob(path) if filesystem.isfile(name))
-            if not found and filesystem.isfile(path):  # a name that happens to look like a pattern
-                found = [path]
     except OSError as error:
         raise InputError(f"Cannot look into {given}: {error}. Check the address and the right to read it.") from error
     if not found:
         raise InputError(f"There is no file {given}. Check the address; a pattern needs quotes in the shell.")
-    return [name if is_local else filesystem.unstrip_protocol(name) for name in found]
+    return [name if is_local(filesystem) else filesystem.unstrip_protocol(name) for name in found]
+
+
+def _stem(source: str) -> str:
+    """A file's name, as the beginning of another's: neither hidden from Parquet readers nor a pattern to fsspec.
+
+    >>> _stem("s3://books/_notes.txt"), _stem("a[1].jsonl.gz"), _stem(".txt")
+    ('notes', 'a_1_', 'part')
+    """
+    return re.sub(r"[^\w-]", "_", PurePosixPath(source).name.split(".")[0])[:40].lstrip("_") or "part"
 
 
 def _is_hidden(name: str, folder: str) -> bool:

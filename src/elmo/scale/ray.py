@@ -30,17 +30,19 @@ except ImportError as error:
 def ray_engine(*, address: str | None = None, workers: int = 0) -> Engine:
     """`address`: of a running cluster ("auto": the one on this machine); none starts one here, for this run only.
 
-    `workers`: actors; 0 means one for every CPU of the cluster.
+    `workers`: actors; 0 means as many as the cluster's CPUs have room for.
     """
 
     def run(job: Job, partitions: list[Partition]) -> Iterator[PartitionReport]:
-        started = _connect(address, workers)
+        started = _connect(address, num_cpus=workers * job.threads)
         try:
-            count = min(workers or _num_cpus(), len(partitions))
+            # Ray waits for ever for room for an actor that asks for more CPUs than there are.
+            actor_cpus = min(job.threads, _num_cpus())
+            count = min(workers or _num_cpus() // actor_cpus, len(partitions))
             # A block for each partition, or the first actors would be handed most of the work at once.
             items = ray.data.from_items(list(map(asdict, partitions)), override_num_blocks=len(partitions))
             reports = items.map(
-                _Actor, fn_constructor_args=(job,), compute=ray.data.ActorPoolStrategy(size=count), num_cpus=job.threads
+                _Actor, fn_constructor_args=(job,), compute=ray.data.ActorPoolStrategy(size=count), num_cpus=actor_cpus
             )
             for row in reports.iter_rows():
                 yield PartitionReport(**row)
@@ -69,12 +71,13 @@ class _Actor:
         return asdict(self._worker(Partition(**row)))
 
 
-def _connect(address: str | None, workers: int) -> bool:
-    """Whether a cluster was joined here, and has to be left again."""
+def _connect(address: str | None, *, num_cpus: int) -> bool:
+    """Whether a cluster was joined here, and has to be left again. `num_cpus`: of one that is started; 0 for all."""
     ray.data.DataContext.get_current().enable_progress_bars = False
     if ray.is_initialized():
         return False
-    options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers or None}
+    # Without "local", Ray looks for a running cluster (RAY_ADDRESS, ray start) before it starts one.
+    options: dict[str, Any] = {"address": address} if address else {"address": "local", "num_cpus": num_cpus or None}
     # Ray asks the network for news of itself otherwise.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from elmo.errors import InputError
+from elmo.errors import ConfigError, InputError
 from elmo.scale.partitions import Partition, open_filesystem
 from elmo.text.inputs.files import COMPRESSED_SUFFIXES, DECOMPRESSORS, DamagedError
 from elmo.text.sentences import split_sentences
@@ -38,6 +38,7 @@ _BATCH_CHARACTERS = 1 << 19
 _PARQUET_ROWS = 1024
 _LONGEST_LINE = 64 << 20
 _BLOCK = 1 << 20
+_SENTENCE = pa.field("sentence", pa.int32())
 
 
 @dataclass(frozen=True)
@@ -60,29 +61,47 @@ def read_rows(partition: Partition, choice: RowChoice) -> Iterator[pa.RecordBatc
     else:
         rows = _jsonl_rows(partition, choice) if partition.format == "jsonl" else _line_rows(partition)
         batches = _batch(rows, partition, choice)
-    split = choice.split_sentences or partition.format == "text"
-    return (_split(batch, choice.column) for batch in batches) if split else batches
+    return (_split(batch, choice.column) for batch in batches) if _is_split(partition, choice) else batches
 
 
 def row_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
     """The columns of `read_rows`, known before the first row."""
-    schema = pa.schema([("source", pa.string()), ("id", pa.int64())])
-    if choice.split_sentences or partition.format == "text":
-        schema = schema.append(pa.field("sentence", pa.int32()))
+    schema = _unsplit_schema(partition, choice)
+    schema = schema.insert(2, _SENTENCE) if _is_split(partition, choice) else schema
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"The output has a column {twice[0]!r} of its own, so the input's cannot be there under that name. Rename "
+            "it, or do not keep it."
+        )
+    return schema
+
+
+def holds_tokens(partitions: Iterable[Partition], column: str) -> bool:
+    """Whether the first text in JSONL is a list of tokens rather than a string; null may be either."""
+    for partition in partitions:
+        for offset, line in _lines(partition):
+            if not line.strip():
+                continue
+            value = _field(_parse(partition, offset, line), column, partition, offset)
+            if value is not None:
+                return isinstance(value, list)
+    return False
+
+
+def _unsplit_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
     if partition.format == "parquet":
         fields = [_parquet_schema(partition, choice).field(name) for name in (choice.column, *choice.keep)]
+    elif partition.format != "jsonl" and choice.keep:
+        raise InputError(f"{partition.source} holds lines, without a column {choice.keep[0]!r} to keep. Leave it out.")
     else:
-        kind = pa.list_(pa.string()) if choice.holds_tokens else pa.string()
+        kind = pa.list_(pa.string()) if choice.holds_tokens and partition.format == "jsonl" else pa.string()
         fields = [pa.field(choice.column, kind), *(pa.field(name, pa.string()) for name in choice.keep)]
-    return pa.schema([*schema, *fields])
+    return pa.schema([("source", pa.string()), ("id", pa.int64()), *fields])
 
 
-def holds_tokens(partition: Partition, column: str) -> bool:
-    """Whether the first row of JSONL has tokens rather than a string."""
-    for offset, line in _lines(partition):
-        if line.strip():
-            return isinstance(_field(_parse(partition, offset, line), column, partition, offset), list)
-    return False
+def _is_split(partition: Partition, choice: RowChoice) -> bool:
+    return choice.split_sentences or partition.format == "text"
 
 
 @dataclass(frozen=True)
@@ -109,10 +128,11 @@ def _jsonl_rows(partition: Partition, choice: RowChoice) -> Iterator[_Row]:
             wanted = "a list of strings" if choice.holds_tokens else "a string"
             raise InputError(
                 f"{_place(partition, offset)}: {choice.column!r} is {json.dumps(value)[:60]}; expected {wanted}, as in "
-                "the first row of the input. Give all rows as strings, or all as lists of tokens."
+                "the first text of the input. Give all rows as strings, or all as lists of tokens."
             )
-        kept = (_field(record, name, partition, offset) for name in choice.keep)
-        yield _Row(offset, value, tuple(_as_string(value) for value in kept))
+        kept = tuple(_as_string(_field(record, name, partition, offset)) for name in choice.keep)
+        _check_characters([*(value if isinstance(value, list) else [value]), *kept], partition, offset)
+        yield _Row(offset, value, kept)
 
 
 def _parse(partition: Partition, offset: int, line: str) -> Any:
@@ -120,6 +140,21 @@ def _parse(partition: Partition, offset: int, line: str) -> Any:
         return json.loads(line)
     except ValueError as error:
         raise InputError(f"{_place(partition, offset)} is not JSON: {error}. Each line must be one value.") from error
+    except RecursionError:
+        raise InputError(f"{_place(partition, offset)} is nested too deeply to be read. Make it flatter.") from None
+
+
+def _check_characters(strings: Iterable[str | None], partition: Partition, offset: int) -> None:
+    """JSON can spell half a surrogate pair, which no column of strings can hold."""
+    try:
+        for string in strings:
+            (string or "").encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])[1:-1]
+        raise InputError(
+            f"{_place(partition, offset)} has {half}, half a surrogate pair; expected whole characters. Put it right, "
+            "or take it out."
+        ) from None
 
 
 def _field(record: Any, name: str, partition: Partition, offset: int) -> Any:
@@ -135,7 +170,7 @@ def _as_string(value: Any) -> str | None:
 
 
 def _batch(rows: Iterable[_Row], partition: Partition, choice: RowChoice) -> Iterator[pa.RecordBatch]:
-    schema = pa.schema([field for field in row_schema(partition, choice) if field.name != "sentence"])
+    schema = _unsplit_schema(partition, choice)
     held: list[_Row] = []
     characters = 0
     for row in rows:
@@ -174,7 +209,7 @@ def _split(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
     grown = batch.take(pa.array(parents, pa.int64()))
     place = grown.schema.get_field_index(column)
     grown = grown.set_column(place, batch.schema.field(place), pa.array(sentences, texts.type))
-    return grown.add_column(2, pa.field("sentence", pa.int32()), pa.array(numbers, pa.int32()))
+    return grown.add_column(2, _SENTENCE, pa.array(numbers, _SENTENCE.type))
 
 
 def _lines(partition: Partition) -> Iterator[tuple[int, str]]:
@@ -209,33 +244,37 @@ def _decode(partition: Partition, offset: int, raw: bytes) -> str:
 
 @contextmanager
 def _open(partition: Partition) -> Iterator[BinaryIO]:
-    """A file's bytes, decompressed if its name says so; trouble while reading becomes an `InputError`."""
+    """A file's bytes, decompressed if its name says so."""
+    kind = COMPRESSED_SUFFIXES[PurePosixPath(partition.source).suffix.lower()] if partition.is_compressed else None
+    with _open_unchanged(partition) as raw:
+        try:
+            yield DECOMPRESSORS[kind](raw) if kind else raw
+        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, DamagedError) as error:
+            raise InputError(
+                f"{partition.source} is damaged, incomplete or not compressed as its name says ({error}). "
+                "Make it again."
+            ) from error
+
+
+@contextmanager
+def _open_unchanged(partition: Partition) -> Iterator[io.BufferedReader]:
+    """A file's bytes as they are; trouble while reading becomes an `InputError`, which fails this partition alone."""
     filesystem, path = open_filesystem(partition.source)
     try:
-        with _open_unchanged(partition, filesystem, path) as raw:
-            kind = COMPRESSED_SUFFIXES[PurePosixPath(path).suffix.lower()] if partition.is_compressed else None
-            yield DECOMPRESSORS[kind](raw) if kind else raw
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, DamagedError) as error:
-        raise InputError(
-            f"{partition.source} is damaged, incomplete or not compressed as its name says ({error}). Make it again."
-        ) from error
-    except OSError as error:
+        size = filesystem.size(path)
+        if size != partition.source_bytes:
+            raise InputError(
+                f"{partition.source} has {size:,} bytes, but had {partition.source_bytes:,} when the run was planned. "
+                "Leave the input alone while it is read; then run the command again."
+            )
+        with io.BufferedReader(filesystem.open(path, "rb"), _BLOCK) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
         raise InputError(f"Cannot read {partition.source}: {error}. Check the file; then run again.") from error
 
 
-def _open_unchanged(partition: Partition, filesystem: Any, path: str) -> io.BufferedReader:
-    size = filesystem.size(path)
-    if size != partition.source_bytes:
-        raise InputError(
-            f"{partition.source} has {size:,} bytes, but had {partition.source_bytes:,} when the run was planned. "
-            "Leave the input alone while it is read; then run the command again."
-        )
-    return io.BufferedReader(filesystem.open(path, "rb"), _BLOCK)
-
-
 def _parquet_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
-    filesystem, path = open_filesystem(partition.source)
-    with _open_unchanged(partition, filesystem, path) as file:
+    with _open_unchanged(partition) as file:
         schema = pq.read_schema(file)
     missing = {choice.column, *choice.keep} - set(schema.names)
     if missing:
@@ -246,23 +285,19 @@ def _parquet_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
 
 
 def _read_parquet(partition: Partition, choice: RowChoice) -> Iterator[pa.RecordBatch]:
-    schema = row_schema(partition, RowChoice(choice.column, choice.keep))
-    filesystem, path = open_filesystem(partition.source)
-    try:
-        with _open_unchanged(partition, filesystem, path) as file, pq.ParquetFile(file) as parquet:
-            first, groups = _row_groups(parquet.metadata, partition)
-            columns = [choice.column, *choice.keep]
-            for batch in parquet.iter_batches(_PARQUET_ROWS, row_groups=groups, columns=columns):
-                start, stop = max(partition.start - first, 0), min(partition.stop - first, len(batch))
-                if start < stop:
-                    ids = pa.array(range(first + start, first + stop), pa.int64())
-                    sources = pa.array([partition.source] * len(ids), pa.string())
-                    wanted = batch.slice(start, stop - start)
-                    arrays = [sources, ids, *(wanted.column(name) for name in columns)]
-                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-                first += len(batch)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"Cannot read {partition.source}: {error}. Check the file; then run again.") from error
+    schema = _unsplit_schema(partition, choice)
+    with _open_unchanged(partition) as file, pq.ParquetFile(file) as parquet:
+        first, groups = _row_groups(parquet.metadata, partition)
+        columns = [choice.column, *choice.keep]
+        for batch in parquet.iter_batches(_PARQUET_ROWS, row_groups=groups, columns=columns):
+            start, stop = max(partition.start - first, 0), min(partition.stop - first, len(batch))
+            if start < stop:
+                ids = pa.array(range(first + start, first + stop), pa.int64())
+                sources = pa.array([partition.source] * len(ids), pa.string())
+                wanted = batch.slice(start, stop - start)
+                arrays = [sources, ids, *(wanted.column(name) for name in columns)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            first += len(batch)
 
 
 def _row_groups(metadata: Any, partition: Partition) -> tuple[int, list[int]]:

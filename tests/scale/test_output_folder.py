@@ -1,0 +1,72 @@
+"""Two runs at once into one folder: neither spoils the other's work."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from elmo.scale.output_folder import OutputFolder
+
+# A process of its own, for a file in work has the process in its name.
+ANOTHER_RUN = """
+import sys
+from elmo.scale.output_folder import OutputFolder
+output = OutputFolder(sys.argv[1])
+with output.write("a.parquet") as file:
+    file.write(b"whole")
+output.finish()
+"""
+
+
+def finish_another_run(folder: Path) -> None:
+    subprocess.run([sys.executable, "-c", ANOTHER_RUN, str(folder)], check=True)
+    assert (folder / "_SUCCESS").is_file()
+
+
+def test_a_partition_that_another_run_has_finished_meanwhile_is_done(tmp_path: Path) -> None:
+    output = OutputFolder(str(tmp_path))
+    with output.write("a.parquet") as file:
+        file.write(b"whole")
+        finish_another_run(tmp_path)
+    assert (tmp_path / "a.parquet").read_bytes() == b"whole"
+    assert not (tmp_path / "_partial").exists()
+
+
+def test_what_another_run_has_in_work_is_left_to_it(tmp_path: Path) -> None:
+    output = OutputFolder(str(tmp_path))
+    with output.write("b.parquet") as file:
+        file.write(b"more")
+        finish_another_run(tmp_path)
+    assert (tmp_path / "b.parquet").read_bytes() == b"more"
+    output.finish()
+    assert not (tmp_path / "_partial").exists()
+
+
+def test_a_partition_that_is_lost_is_not_taken_for_done(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), OutputFolder(str(tmp_path)).write("a.parquet") as file:
+        file.write(b"whole")
+        for partial in (tmp_path / "_partial").iterdir():
+            partial.unlink()
+
+
+def test_starting_over_clears_what_a_killed_run_has_left(tmp_path: Path) -> None:
+    output = OutputFolder(str(tmp_path))
+    output.begin({}, [])
+    (tmp_path / "_partial" / "old.parquet.host.1").touch()
+    output.begin({}, [], overwrite=True)
+    output.finish()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_SUCCESS", "_elmo.json"]
+
+
+@pytest.mark.parametrize("root", ["memory://corpus", "{tmp_path}/corpus"])
+def test_what_runs_write_is_told_from_input(root: str, tmp_path: Path) -> None:
+    root = root.format(tmp_path=tmp_path)
+    output = OutputFolder(f"{root}/out")
+    for name in ("a.parquet", "_elmo.json", "_SUCCESS", "_partial/a.parquet.host.1"):
+        assert output.owns(f"{root}/out/{name}")
+    for name in ("a.parquet", "out.parquet", "out/a.txt", "out/below/a.parquet", "out2/a.parquet"):
+        assert not output.owns(f"{root}/{name}")
+    assert not output.owns("memory://elsewhere/corpus/out/a.parquet")
