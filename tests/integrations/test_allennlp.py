@@ -159,9 +159,10 @@ def test_file_switches(tmp_path: Path) -> None:
     embedder.embed_file(io.StringIO("a b\nc\n"), str(out), use_sentence_keys=True)
     with h5py.File(out) as file:
         assert set(file) == {"a b", "c"}
-    with pytest.raises(InputError, match="twice"):
-        embedder.embed_file(io.StringIO("a\na\n"), str(tmp_path / "new.hdf5"), use_sentence_keys=True)
-    assert not (tmp_path / "new.hdf5").exists()
+    for lines in ("a\na\n", "a\n\nb\n", "a b\n.\n", "a\na/b\n", "a/b\na\n"):
+        with pytest.raises(InputError, match="cannot be a key"):
+            embedder.embed_file(io.StringIO(lines), str(tmp_path / "new.hdf5"), use_sentence_keys=True)
+        assert not (tmp_path / "new.hdf5").exists()
     with pytest.raises(ConfigError, match="all, top or average"):
         embedder.embed_file(io.StringIO("a\n"), str(out), "middle")
 

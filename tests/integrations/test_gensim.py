@@ -11,7 +11,7 @@ gensim_models = pytest.importorskip("gensim.models")
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import InputError
-from elmo.integrations.gensim import keyed_vectors
+from elmo.integrations.gensim import keyed_vectors, write_word2vec
 from elmo.text.vocabulary import Vocabulary
 
 WORDS = ["bank", "banks", "river", "Fluß", "銀行", "bank"]
@@ -38,6 +38,17 @@ def test_the_models_own_words(bilm: PretrainedBiLM, folder: Path) -> None:
         keyed_vectors(folder)
     bilm.vocabulary = Vocabulary.build(["the", "bank", "the"])
     assert keyed_vectors(bilm).index_to_key == ["the", "bank"]
+
+
+@pytest.mark.parametrize("name", ["w.vec", "w.bin", "w.vec.gz", "w.bin.gz", "w.txt.bz2"])
+def test_files_have_the_form_that_their_names_say(bilm: PretrainedBiLM, tmp_path: Path, name: str) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("bank\nFluß\n", encoding="utf-8")
+    written = write_word2vec(bilm, tmp_path / name, words=words)
+    again = gensim_models.KeyedVectors.load_word2vec_format(str(tmp_path / name), binary=".bin" in name)
+    assert again.index_to_key == ["bank", "Fluß"]
+    np.testing.assert_allclose(again.vectors, written.vectors, atol=1e-6)
+    assert {path.name for path in tmp_path.iterdir()} == {name, "words.txt"}
 
 
 @pytest.mark.parametrize(

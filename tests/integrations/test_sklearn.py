@@ -40,6 +40,12 @@ def test_texts_come_in_many_forms(bilm: PretrainedBiLM) -> None:
     )
     assert vectorizer.transform([]).shape == (0, rows.shape[1])
     assert not vectorizer.transform([""]).any()
+    with pytest.raises(InputError, match="Give one column"):  # a frame's own iterator gives the names of its columns
+        vectorizer.transform(pandas.DataFrame({"text": TEXTS}))
+    weights = ElmoVectorizer(bilm, layers=np.full(bilm.config.num_layers, 1 / bilm.config.num_layers))
+    np.testing.assert_allclose(
+        weights.transform(TEXTS), ElmoVectorizer(bilm, layers="average").transform(TEXTS), atol=1e-6
+    )
     assert ElmoVectorizer(bilm, dtype="float16").transform(TEXTS).dtype == np.float16
 
 
@@ -97,6 +103,9 @@ def test_n_jobs_sends_it_to_other_processes(folder: Path) -> None:
         ({"pooling": None}, TEXTS, "'mean' or 'max'"),
         ({"pooling": "sum"}, TEXTS, "Unknown pooling"),
         ({"layers": 7}, TEXTS, "Layer 7"),
+        ({"layers": " ALL"}, TEXTS, "concat"),
+        ({}, np.array(TEXTS, dtype=object)[:, None], "not a table"),
+        ({}, {"text": TEXTS}, "not a table"),
         ({}, "one text", "into a list"),
         ({}, ["a", None], "Text 1 is NoneType"),
         ({}, ["a", float("nan")], "Text 1 is float"),

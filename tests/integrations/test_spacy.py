@@ -135,6 +135,9 @@ def test_docs_keep_their_vectors_through_bytes(folder: Path, texts: list[str]) -
         again = spacy.tokens.Doc(nlp.vocab).from_bytes(doc.to_bytes())
     np.testing.assert_array_equal(again._.elmo, doc._.elmo)
     np.testing.assert_array_equal(again[3].vector, doc[3].vector)
+    packed = spacy.tokens.DocBin(docs=[doc], store_user_data=True).to_bytes()
+    (unpacked,) = spacy.tokens.DocBin().from_bytes(packed).get_docs(nlp.vocab)
+    np.testing.assert_array_equal(unpacked._.elmo, doc._.elmo)
 
 
 def test_the_component_pickles(bilm: PretrainedBiLM, texts: list[str]) -> None:

@@ -74,9 +74,17 @@ class LayerChoice:
         return (self.num_layers, *tokens, dim) if self.form == "all" else (*tokens, self.num_layers * dim)
 
 
+def names_all(spec: LayerSpec) -> bool:
+    """Whether every layer is to be kept apart, which places for one vector per token have to refuse."""
+    return isinstance(spec, str) and spec.strip().lower() == "all"
+
+
 def choose_layers(spec: LayerSpec, num_layers: int) -> LayerChoice:
     """The choice that a user's words mean for a model with so many layers, the token layer included."""
-    spec = _parse(spec) if isinstance(spec, str) else spec
+    if isinstance(spec, str):
+        spec = _parse(spec)
+    elif hasattr(spec, "tolist"):  # an array, a tensor, or a number out of one
+        spec = spec.tolist()
     if spec == "all" or spec == "concat":
         return LayerChoice("all" if spec == "all" else "concat", None, None, num_layers)
     if spec == "average":

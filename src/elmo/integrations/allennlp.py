@@ -386,15 +386,17 @@ class ElmoEmbedder:
             raise ConfigError(f"Unknown output format {output_format!r}; expected all, top or average.")
         sentences = [line.strip() for line in input_file]
         vectors = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
+        keys = sentences if use_sentence_keys else [str(index) for index in range(len(sentences))]
         with whole_file(Path(output_file_path)) as partial, h5py.File(partial, "w") as file:
-            for index, (sentence, layers) in enumerate(zip(sentences, vectors, strict=True)):
-                key = sentence if use_sentence_keys else str(index)
-                if key in file:
-                    raise InputError(
-                        f"The sentence {key[:60]!r} stands twice in the input; do not use sentences as keys."
-                    )
+            for key, layers in zip(keys, vectors, strict=True):
                 chosen = {"all": layers, "top": layers[-1], "average": layers.mean(axis=0)}[output_format]
-                file.create_dataset(key, data=chosen, dtype="float32")
+                try:
+                    file.create_dataset(key, data=chosen, dtype="float32")
+                except (TypeError, ValueError) as error:  # hdf5 takes a slash for a folder's, and . for this one
+                    raise InputError(
+                        f"The sentence {key[:60]!r} cannot be a key: it stands twice in the input, or is empty, "
+                        "'.', or another one up to a slash. Do not use sentences as keys."
+                    ) from error
             if not forget_sentences and not use_sentence_keys:
                 names = {sentence: str(index) for index, sentence in enumerate(sentences)}
                 file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = json.dumps(names)

@@ -21,7 +21,7 @@ import torch
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.embedder import Embedder
-from elmo.embedding.layers import LayerSpec
+from elmo.embedding.layers import LayerSpec, names_all
 from elmo.errors import ConfigError, MissingExtraError
 
 try:
@@ -44,7 +44,7 @@ class ElmoEmbeddings(TokenEmbeddings):
         batch_tokens: int = 4096,
         name: str | None = None,
     ) -> None:
-        if layers == "all":
+        if names_all(layers):
             raise ConfigError(
                 "Flair wants one vector per token: use layers='concat' for all of them side by side, "
                 "'average', 'top', an index or weights."

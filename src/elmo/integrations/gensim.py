@@ -23,6 +23,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("gensim", "gensim") from error
 
+_COMPRESSED = (".gz", ".bz2", ".xz")
+
 
 def keyed_vectors(model: PretrainedBiLM | str | Path | None = None, words: Iterable[str] | None = None) -> KeyedVectors:
     """One vector for each distinct word, in the order given; without words, for the model's own vocabulary."""
@@ -43,14 +45,18 @@ def keyed_vectors(model: PretrainedBiLM | str | Path | None = None, words: Itera
 def write_word2vec(
     model: PretrainedBiLM | str | Path | None, path: str | Path, *, words: Path | None = None, overwrite: bool = False
 ) -> KeyedVectors:
-    """Write the vectors of a file's words (one a line), or of the model's own, in word2vec's text or .bin format."""
+    """Write the vectors of a file's words (one a line), or of the model's own, in word2vec's text or .bin format.
+
+    What gensim opens again by its name may be compressed: .vec.gz, .bin.gz.
+    """
     target = Path(path)
     if target.exists() and not overwrite:
         raise ConfigError(f"{target} exists already. Give another name, or --force (overwrite=True) to replace it.")
     vectors = keyed_vectors(model, None if words is None else _read_words(words))
+    unpacked = target.with_suffix("") if target.suffix in _COMPRESSED else target
     try:
-        with whole_file(target) as partial:
-            vectors.save_word2vec_format(str(partial), binary=target.suffix == ".bin")
+        with whole_file(target, ending=target.suffix) as partial:  # by which gensim knows whether to compress
+            vectors.save_word2vec_format(str(partial), binary=unpacked.suffix == ".bin")
     except OSError as error:
         raise ConfigError(f"Cannot write {target}: {error.strerror or error}.") from error
     return vectors

@@ -9,7 +9,7 @@ given an opened model carries its weights along. Left out: learned mixes, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 from weakref import WeakValueDictionary
@@ -18,7 +18,7 @@ import numpy as np
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
 from elmo.embedding.embedder import Embedder, VectorType
-from elmo.embedding.layers import LayerSpec
+from elmo.embedding.layers import LayerSpec, names_all
 from elmo.embedding.pooling import Pooling
 from elmo.embedding.token_lists import SentenceLike
 from elmo.errors import ConfigError, InputError, MissingExtraError
@@ -76,7 +76,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         return self._embedder
 
     def _make_embedder(self) -> Embedder:
-        if self.layers == "all":
+        if names_all(self.layers):
             raise ConfigError(
                 "layers='all' gives one vector per layer, but a matrix has one row per text. "
                 "Use 'concat' for the layers side by side, 'average', 'top', an index or weights."
@@ -99,6 +99,11 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
             raise InputError(
                 f"A list of texts was expected, not {type(texts).__name__}. Put a single text into a list: [text]."
+            )
+        if len(getattr(texts, "shape", (0,))) != 1 or isinstance(texts, Mapping):
+            raise InputError(
+                f"A list of texts was expected, not a table ({type(texts).__name__}). Give one column of it: "
+                "table['text'] (and to a ColumnTransformer 'text', not ['text'])."
             )
         token_lists = []
         for index, text in enumerate(texts):

@@ -23,7 +23,7 @@ import torch
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.embedder import Embedder
-from elmo.embedding.layers import choose_layers
+from elmo.embedding.layers import choose_layers, names_all
 from elmo.errors import ConfigError, MissingExtraError
 
 try:
@@ -68,7 +68,7 @@ class ElmoPipe:
         `layers`: how doc.tensor mixes them (`elmo.embedding.layers`). `keep_layers=False` saves the memory of
         doc._.elmo, which is (layers + 1) times that of doc.tensor.
         """
-        if layers == "all":
+        if names_all(layers):
             raise ConfigError(
                 "doc.tensor holds one vector per token: layers='all' does not fit. All layers are in doc._.elmo; "
                 "use 'average', 'top', 'concat', an index or weights for doc.tensor."
