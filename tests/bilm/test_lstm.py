@@ -3,6 +3,7 @@ import torch
 
 from elmo.bilm.config import LstmConfig
 from elmo.bilm.lstm import LstmLayer, LstmStack, StackState, reverse_within_lengths
+from elmo.errors import InputError
 
 
 def make_stack(**settings: object) -> LstmStack:
@@ -82,3 +83,21 @@ def test_without_projection_the_cells_are_the_output() -> None:
 def test_reversing_twice_changes_nothing(lengths: list[int]) -> None:
     tokens, many = torch.randn(2, 3, 2), torch.tensor(lengths)
     torch.testing.assert_close(reverse_within_lengths(reverse_within_lengths(tokens, many), many), tokens)
+
+
+@pytest.mark.parametrize("wrong", [(2, 1, 3), (2, 3, 3), (1, 2, 3), (2, 2, 4)])
+def test_a_state_of_another_shape_is_refused(wrong: tuple[int, ...]) -> None:
+    """Rows, layers, widths: the kernels would go past its end, or leave something out."""
+    stack = make_stack()
+    tokens, lengths = torch.randn(2, 4, 3), torch.tensor([4, 2])
+    for shape, cells in ((wrong, (2, 2, 5)), ((2, 2, 3), (*wrong[:2], wrong[2] + 2))):
+        with torch.no_grad(), pytest.raises(InputError, match=r"expected \(2, 2, 3\) and \(2, 2, 5\)"):
+            stack(tokens, lengths, state=StackState(torch.zeros(shape), torch.zeros(cells)))
+
+
+def test_a_state_takes_the_type_of_the_weights() -> None:
+    stack = make_stack().double()
+    tokens, lengths = torch.randn(2, 4, 3).double(), torch.tensor([4, 2])
+    state = StackState(torch.randn(2, 2, 3), torch.randn(2, 2, 5))
+    exact = StackState(state.hidden.double(), state.cell.double())
+    assert torch.equal(stack(tokens, lengths, state=state).layers, stack(tokens, lengths, state=exact).layers)

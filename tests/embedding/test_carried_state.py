@@ -51,3 +51,11 @@ def test_the_warm_state_is_one_row_that_text_left(bilm: PretrainedBiLM) -> None:
     assert warm.batch_size == 1
     with pytest.raises(InputError, match="at least one"):
         compute_warm_state(bilm, [])
+
+
+def test_training_goes_on_from_rows_of_inference_mode(bilm: PretrainedBiLM) -> None:
+    carried, batch = CarriedState(), bilm.indexer.batch([["a", "b"]])
+    with torch.inference_mode():
+        carried.update(bilm(batch).state)
+    bilm(batch, carried.take(bilm, 1)).layers.sum().backward()
+    assert bilm.forward_lstm.typed_layers[0].recurrent_weight.grad is not None

@@ -1,8 +1,10 @@
 """The Embedder: equal to the biLM itself, pure in `reset`, exact in pieces, careful with memory."""
 
+import copy
 import json
+import pickle
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding import embedder as embedder_module
 from elmo.embedding.carried_state import compute_warm_state
 from elmo.embedding.embedder import Embedder
+from elmo.embedding.word_cache import WordCache
 from elmo.errors import ConfigError, InputError
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -270,3 +273,47 @@ def test_the_bundled_model_is_the_default() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Embedder().embed(["Hello there."])[0].ndim == 3
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda embedder: pickle.loads(pickle.dumps(embedder))])
+def test_an_embedder_can_be_copied_and_pickled(bilm: PretrainedBiLM, copied: Callable[[Embedder], Embedder]) -> None:
+    embedder = Embedder(bilm, state="carry", layers="top", cache=1 << 20)
+    embedder.embed(SENTENCES)
+    other = copied(embedder)
+    assert other.cache is not None and other.cache.bilm is other.model and other.model is not bilm
+    assert len(other.cache) == 0 and other.cache.max_bytes == 1 << 20
+    for ours, theirs in zip(other.embed(SENTENCES), embedder.embed(SENTENCES), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-5), (torch.float16, 1e-2), (torch.bfloat16, 5e-2)])
+@pytest.mark.parametrize("options", [{}, {"pooling": "mean"}, {"batch_tokens": 4}, {"state": "warm"}])
+def test_models_of_other_number_types(
+    bilm: PretrainedBiLM, dtype: torch.dtype, tolerance: float, options: dict[str, Any]
+) -> None:
+    """Also when the type changes while the embedder is in use."""
+    bilm.warm_state = compute_warm_state(bilm, [["some", "text"]])
+    embedder = Embedder(bilm, **options)
+    expected = embedder.embed(SENTENCES)
+    bilm.to(dtype)
+    for ours, theirs in zip(embedder.embed(SENTENCES), expected, strict=True):
+        assert ours.dtype == np.float32
+        close(ours, theirs, tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.skipif(not binding.available(), reason="the readable path follows autocast, as torch's modules do")
+def test_autocast_changes_nothing(bilm: PretrainedBiLM, dtype: torch.dtype) -> None:
+    embedder, expected = Embedder(bilm), Embedder(bilm).embed(SENTENCES)
+    with torch.autocast("cpu", dtype):
+        inside = embedder.embed(SENTENCES)
+    for one, other, theirs in zip(inside, embedder.embed(SENTENCES), expected, strict=True):
+        np.testing.assert_array_equal(one, theirs)
+        np.testing.assert_array_equal(other, theirs)
+
+
+def test_a_cache_of_another_model_is_refused(bilm: PretrainedBiLM) -> None:
+    cache = WordCache(bilm)
+    assert Embedder(bilm, cache=cache).cache is cache
+    with pytest.raises(ConfigError, match="belongs to another model"):
+        Embedder(copy.deepcopy(bilm), cache=cache)

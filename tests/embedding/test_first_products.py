@@ -127,3 +127,10 @@ def test_it_steps_aside_for_endless_words_and_while_the_encoder_trains(bilm: Pre
     bilm.train()
     with torch.no_grad(), cache.lend_products(["a"], vectors) as products:
         assert products is None
+
+
+def test_torchs_default_device_changes_nothing(bilm: PretrainedBiLM) -> None:
+    cache = FirstProductCache(bilm, max_bytes=1 << 23)
+    vectors = torch.zeros(1, bilm.config.lstm.projection_dim)
+    with torch.no_grad(), torch.device("meta"), cache.lend(["a"], vectors) as products:
+        assert products is not None and products.slots.is_cpu

@@ -1,10 +1,13 @@
 import numpy as np
+import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from elmo.bilm.kernels import binding
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.carried_state import compute_warm_state
+from elmo.embedding.embedder import Embedder
 from elmo.embedding.layers import choose_layers
 from elmo.embedding.long_sentences import contextualize_in_pieces
 from elmo.embedding.word_cache import encode_words
@@ -36,3 +39,14 @@ def test_vectors_and_state_are_those_of_the_whole(
         np.testing.assert_allclose(result.vectors[row], expected[:, row, :length], rtol=0, atol=1e-6)
     torch.testing.assert_close(result.state.hidden, whole.state.hidden, rtol=0, atol=1e-6)
     torch.testing.assert_close(result.state.cell, whole.state.cell, rtol=0, atol=1e-6)
+
+
+@pytest.mark.skipif(not binding.available(), reason="no compiled kernels")
+def test_weights_of_less_precision_are_those_of_the_whole(bilm: PretrainedBiLM) -> None:
+    """A sentence's vectors do not depend on whether it runs in pieces."""
+    sentence = [f"w{place % 7}" for place in range(60)]
+    exact = Embedder(bilm).embed([sentence])[0]
+    bilm.precision = "int8"
+    whole, pieces = Embedder(bilm).embed([sentence])[0], Embedder(bilm, batch_tokens=20).embed([sentence])[0]
+    np.testing.assert_allclose(pieces, whole, rtol=0, atol=1e-6)
+    assert np.abs(whole - exact).max() > 1e-4

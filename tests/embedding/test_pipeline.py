@@ -1,3 +1,6 @@
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -73,3 +76,26 @@ def test_the_writers_error_comes_through() -> None:
     with pytest.raises(OSError, match="disk full"), WriteBehind(write, size=lambda _: 1) as behind:
         for number in range(10**6):
             behind.put(number)
+
+
+def test_an_interrupt_while_standard_input_is_waited_for() -> None:
+    """Python itself aborts if a thread is inside sys.stdin's buffer when it ends."""
+    code = """
+import sys
+from elmo.embedding.pipeline import read_ahead
+from elmo.text.inputs import read_sentences
+try:
+    for sentence in read_ahead(read_sentences("-")):
+        print(*sentence.tokens, flush=True)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(b"It waits.\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"It waits .\n"
+        time.sleep(0.1)  # the thread is back at its reading
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(20), process.stderr.read()) == (130, b"")

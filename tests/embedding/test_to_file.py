@@ -1,8 +1,12 @@
+import gzip
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from elmo.bilm.model import BiLMState
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding import embedder as embedder_module
 from elmo.embedding.embedder import Embedder
@@ -83,3 +87,31 @@ def test_progress_is_reported(bilm: PretrainedBiLM, tmp_path: Path) -> None:
     seen = []
     embed_to_file(Embedder(bilm), SENTENCES, tmp_path / "o.npz", progress=lambda r: seen.append(r.num_tokens))
     assert seen == [3 * (row + 1) for row in range(60)]
+
+
+def test_another_warm_state_does_not_go_on(bilm: PretrainedBiLM, tmp_path: Path) -> None:
+    first = BiLMState(torch.ones(2, 2, 1, 6), torch.ones(2, 2, 1, 12))
+    bilm.warm_state = first
+    broken = iter([*SENTENCES[:30], None])
+    with pytest.raises(InputError, match="Sentence 30"):
+        embed_to_file(Embedder(bilm, state="warm", batch_tokens=64), broken, tmp_path / "o.npz")  # type: ignore[arg-type]
+    bilm.warm_state = BiLMState(first.hidden, 2 * first.cell)
+    with pytest.raises(ConfigError, match="warm_state was"):
+        embed_to_file(Embedder(bilm, state="warm"), SENTENCES, tmp_path / "o.npz", resume=True)
+    bilm.warm_state = first
+    report = embed_to_file(Embedder(bilm, state="warm"), SENTENCES, tmp_path / "o.npz", resume=True)
+    assert 0 < report.num_resumed <= 30
+
+
+@pytest.mark.parametrize("name", ["out.jsonl.gz", "OUT.JSONL.GZ"])
+def test_a_name_that_says_gzip_gets_it(bilm: PretrainedBiLM, tmp_path: Path, name: str) -> None:
+    embed_to_file(Embedder(bilm, layers="top"), [["a", "b"]], tmp_path / name)
+    with gzip.open(tmp_path / name, "rt") as lines:
+        assert json.loads(lines.read())["tokens"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("given", ["corpus.txt", Path("corpus.txt"), b"corpus.txt"])
+def test_a_files_name_is_not_taken_for_its_sentences(bilm: PretrainedBiLM, tmp_path: Path, given: object) -> None:
+    with pytest.raises(InputError, match=r"corpus.txt.*read_sentences\(FILE\)"):
+        embed_to_file(Embedder(bilm), given, tmp_path / "out.npz")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())

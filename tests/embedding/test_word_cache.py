@@ -1,16 +1,18 @@
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from elmo.bilm.kernels import binding
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.word_cache import WORDS_FILE, WordCache, encode_words
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, ConfigError
 
 ROW_BYTES = 6 * 4 + 160  # of the tests' biLM
 
@@ -167,3 +169,61 @@ def test_clearing_keeps_the_sentence_markers_alone(bilm: PretrainedBiLM) -> None
     expected = encode_words(bilm, [*markers, "a", "b"])
     torch.testing.assert_close(cache.vectors([*markers, "a", "b"]), expected, atol=1e-6, rtol=0)
     assert cache.num_bytes < 2000 * ROW_BYTES
+
+
+def _multiply_behind_autograds_back(bilm: PretrainedBiLM) -> None:
+    for parameter in bilm.token_encoder.parameters():
+        parameter.data.mul_(1.5)
+
+
+def _fused_update(bilm: PretrainedBiLM) -> None:
+    optimiser = torch.optim.AdamW(bilm.token_encoder.parameters(), lr=0.1, fused=True)
+    bilm.token_encoder(bilm.indexer.word_table(["a"])).sum().backward()
+    optimiser.step()
+
+
+def _other_numbers(bilm: PretrainedBiLM) -> None:
+    parameters = list(bilm.token_encoder.parameters())
+    nn.utils.vector_to_parameters(1.5 * nn.utils.parameters_to_vector(parameters), parameters)
+
+
+def _another_layer(bilm: PretrainedBiLM) -> None:
+    old = bilm.token_encoder.projection
+    assert old is not None
+    bilm.token_encoder.projection = nn.Linear(old.in_features, old.out_features)
+
+
+@pytest.mark.skipif(not binding.available(), reason="what autograd does not count is seen by the kernels")
+@pytest.mark.parametrize("change", [_multiply_behind_autograds_back, _fused_update, _other_numbers, _another_layer])
+def test_changes_that_autograd_does_not_count_are_noticed(
+    bilm: PretrainedBiLM, change: Callable[[PretrainedBiLM], None]
+) -> None:
+    cache = WordCache(bilm)
+    before = cache.vectors(["a", "b"])
+    change(bilm)
+    after = cache.vectors(["a", "b"])
+    assert (after - before).abs().max() > 1e-3
+    torch.testing.assert_close(after, encode_words(bilm, ["a", "b"]), atol=1e-6, rtol=0)
+
+
+def test_what_inference_mode_began_goes_on_outside(bilm: PretrainedBiLM) -> None:
+    cache = WordCache(bilm)
+    with torch.inference_mode():
+        cache.vectors(_words(3))
+    cache.vectors(_words(2000))
+    with torch.inference_mode():
+        cache.clear()
+    torch.testing.assert_close(cache.vectors(_words(9)), encode_words(bilm, _words(9)), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_does_not_reach_what_is_kept(bilm: PretrainedBiLM, dtype: torch.dtype) -> None:
+    expected, cache = encode_words(bilm, _words(5)), WordCache(bilm)
+    with torch.autocast("cpu", dtype):
+        assert torch.equal(cache.vectors(_words(5)), expected)
+    assert torch.equal(cache.vectors(_words(5)), expected)
+
+
+def test_less_than_no_memory_is_refused(bilm: PretrainedBiLM) -> None:
+    with pytest.raises(ConfigError, match="-1 bytes"):
+        WordCache(bilm, max_bytes=-1)

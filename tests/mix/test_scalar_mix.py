@@ -46,3 +46,11 @@ def test_layer_norm_is_one_mean_and_variance_a_layer_over_real_tokens() -> None:
 def test_one_weight_for_each_layer() -> None:
     with pytest.raises(ConfigError, match="2 mix weights were given for 3 layers"):
         ScalarMix(3, weights=[1.0, 2.0])
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float16, 5e-3), (torch.bfloat16, 4e-2)])
+def test_layer_norm_of_halves_does_not_overflow(dtype: torch.dtype, tolerance: float) -> None:
+    layers, mask = torch.randn(2, 4, 25, 1024).to(dtype), torch.ones(4, 25, dtype=torch.bool)
+    normal = normalise_layers(layers, mask)
+    assert normal.dtype == dtype
+    torch.testing.assert_close(normal.float(), normalise_layers(layers.float(), mask), atol=tolerance, rtol=tolerance)

@@ -12,13 +12,17 @@ form for CPUs behind the same interface; equality is tested.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from elmo.bilm.config import LstmConfig
+from elmo.errors import InputError
+
+if TYPE_CHECKING:
+    from elmo.bilm.kernels.packing import Precision
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ class LstmStack(nn.Module):
         super().__init__()
         self.config = config
         self.layers = nn.ModuleList(LstmLayer(config) for _ in range(config.num_layers))
+        self.precision: Precision = "float32"
+        """How the CPU kernels keep the weights without gradients; anything but float32 is an approximation."""
 
     @property
     def typed_layers(self) -> list[LstmLayer]:
@@ -79,6 +85,19 @@ class LstmStack(nn.Module):
             weight.new_zeros(config.num_layers, batch_size, config.cell_dim),
         )
 
+    def accept(self, state: StackState, batch_size: int) -> StackState:
+        """The state in the weights' type. One of another shape is refused: the kernels would read past its end."""
+        config, dtype = self.config, self.typed_layers[0].input_weight.dtype
+        given = tuple(state.hidden.shape), tuple(state.cell.shape)
+        rows = (config.num_layers, batch_size)
+        expected = (*rows, config.projection_dim), (*rows, config.cell_dim)
+        if given != expected:
+            raise InputError(
+                f"A state of the shapes {given[0]} and {given[1]} was given; expected {expected[0]} and {expected[1]}, "
+                "which are layers, sentences and widths. Give a state of this model with one row for each sentence."
+            )
+        return StackState(state.hidden.to(dtype), state.cell.to(dtype))
+
     def forward(
         self,
         tokens: Float[Tensor, "batch tokens dim"],
@@ -89,7 +108,7 @@ class LstmStack(nn.Module):
     ) -> StackOutput:
         from elmo.bilm.kernels import inference  # here because the kernels are written in terms of this file
 
-        state = state or self.zero_state(len(tokens))
+        state = self.zero_state(len(tokens)) if state is None else self.accept(state, len(tokens))
         if dropout == 0 and inference.fits([self], [tokens, state.hidden, state.cell]):
             return inference.run_stack(self, tokens, lengths, state=state)
         outputs, hiddens, cells = [], [], []

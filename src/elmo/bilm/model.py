@@ -9,6 +9,7 @@ Left out: mixing (`elmo.mix`), the softmax over words (`elmo.pretrain`), files (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -80,8 +81,15 @@ class BiLM(nn.Module):
         self.token_encoder = TokenEncoder(config)
         self.forward_lstm = LstmStack(config.lstm)
         self.backward_lstm = LstmStack(config.lstm)
-        self.precision: Precision = "float32"
+
+    @property
+    def precision(self) -> Precision:
         """How the CPU kernels keep the LSTMs' weights without gradients; anything but float32 is an approximation."""
+        return self.forward_lstm.precision
+
+    @precision.setter
+    def precision(self, precision: Precision) -> None:
+        self.forward_lstm.precision = self.backward_lstm.precision = precision
 
     @property
     def device(self) -> torch.device:
@@ -108,15 +116,21 @@ class BiLM(nn.Module):
         `need_state=False` allows the last marker of each direction, which only the state depends on, to go unread.
         `first_products` are for the CPU kernels alone, from whoever keeps them.
         """
-        given = [vectors] if state is None else [vectors, state.hidden, state.cell]
-        if inference.fits([self.forward_lstm, self.backward_lstm], given):
+        stacks = (self.forward_lstm, self.backward_lstm)
+        starts: list[StackState | None] = [None, None]
+        given = [vectors]
+        if state is not None:
+            for index, stack in enumerate(stacks):
+                starts[index] = start = stack.accept(state.direction(index), len(lengths))
+                given += [start.hidden, start.cell]
+        if inference.fits(stacks, given):
             return self._contextualize_fast(
-                vectors, positions, lengths, state=state, keep_markers=keep_markers, need_state=need_state,
+                vectors, positions, lengths, states=starts, keep_markers=keep_markers, need_state=need_state,
                 first_products=first_products,
             )  # fmt: skip
         tokens = vectors[positions]
-        forward = self.forward_lstm(tokens, lengths, state=None if state is None else state.direction(0))
-        backward = self._run_backward(tokens, lengths, None if state is None else state.direction(1))
+        forward = self.forward_lstm(tokens, lengths, state=starts[0])
+        backward = self._run_backward(tokens, lengths, starts[1])
         mask = torch.arange(positions.shape[1], device=positions.device) < lengths[:, None]
         first = (torch.cat([tokens, tokens], dim=-1) * mask[..., None])[None]
         layers = torch.cat([first, torch.cat([forward.layers, backward.layers], dim=-1)])
@@ -130,7 +144,7 @@ class BiLM(nn.Module):
         positions: Tensor,
         lengths: Tensor,
         *,
-        state: BiLMState | None,
+        states: Sequence[StackState | None],
         keep_markers: bool,
         need_state: bool,
         first_products: FirstProducts | None,
@@ -142,15 +156,14 @@ class BiLM(nn.Module):
             vectors,
             positions=positions,
             lengths=lengths,
-            states=(None, None) if state is None else (state.direction(0), state.direction(1)),
+            states=states,
             reverse=(False, True),
             with_tokens=True,
             trim=trim,
             first_products=first_products,
-            precision=self.precision,
             with_state=need_state,
         )
-        mask = torch.arange(output.layers.shape[2]) < (lengths - 2 * trim)[:, None]
+        mask = torch.arange(output.layers.shape[2], device=lengths.device) < (lengths - 2 * trim)[:, None]
         return BiLMOutput(output.layers, mask, BiLMState(output.hidden, output.cell))
 
     def _run_backward(self, tokens: Tensor, lengths: Tensor, state: StackState | None) -> StackOutput:

@@ -54,7 +54,7 @@ class TokenEncoder(nn.Module):
         joined = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         if self.projection is None:
             return joined
-        if not torch.is_grad_enabled() and linear.fits([joined, self.projection.weight]):
+        if not torch.is_grad_enabled() and linear.fits(joined, self.projection):
             return linear.linear(joined, self.projection)
         return self.projection(joined)
 
@@ -80,7 +80,7 @@ class CharCnn(nn.Module):
 
     def find(self, characters: Int[Tensor, "words characters"]) -> Float[Tensor, "words filters"]:
         """Convolve, take the maximum over positions, activate."""
-        if kernels.fits(characters, self.embedding, self.scheme):
+        if kernels.fits(characters, self.embedding, convolutions=self.convolutions, scheme=self.scheme):
             return kernels.convolve(
                 characters,
                 self.embedding,
@@ -119,7 +119,7 @@ class Highway(nn.Module):
         self.transform = nn.Linear(dim, dim)
 
     def forward(self, x: Float[Tensor, "words filters"]) -> Float[Tensor, "words filters"]:
-        if linear.fits([x, self.carry.weight, self.transform.weight]):
+        if linear.fits(x, self.carry, self.transform):
             return linear.highway(x, self.carry, self.transform)
         gate = torch.sigmoid(self.carry(x))
         return gate * torch.relu(self.transform(x)) + (1 - gate) * x

@@ -40,6 +40,9 @@ class CarriedState:
         if self.rows is None:
             return zero_state(bilm, batch_size)
         self.rows = self.rows.to(bilm.device)
+        if self.rows.hidden.is_inference() and not torch.is_inference_mode_enabled():
+            # As they are, no gradient could go by them.
+            self.rows = BiLMState(self.rows.hidden.clone(), self.rows.cell.clone())
         missing = batch_size - self.rows.batch_size
         if missing > 0:
             self.rows = _stack_rows(self.rows, zero_state(bilm, missing))

@@ -25,7 +25,7 @@ from elmo.bilm.model import BiLMState
 from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
 from elmo.embedding.carried_state import CarriedState, StateMode
 from elmo.embedding.layers import LayerSpec, choose_layers
-from elmo.embedding.long_sentences import contextualize_in_pieces
+from elmo.embedding.long_sentences import as_array, contextualize_in_pieces
 from elmo.embedding.memory import is_out_of_memory
 from elmo.embedding.pooling import Pooling, pool
 from elmo.embedding.token_lists import SentenceLike, as_token_lists
@@ -112,6 +112,8 @@ class Embedder:
         self.cache = (
             cache if isinstance(cache, WordCache) else WordCache(self.model, max_bytes=cache) if cache else None
         )
+        if self.cache is not None and self.cache.bilm is not self.model:
+            raise ConfigError("The word cache belongs to another model; make one with WordCache(model).")
         if folder is not None and self.cache is not None and (folder / WORDS_FILE).is_file():
             self.cache.load(folder / WORDS_FILE)
         if state == "warm" and self.model.warm_state is None:
@@ -217,9 +219,9 @@ class Embedder:
     def _unpack(self, kept: Tensor, num_tokens: Tensor) -> list[np.ndarray]:
         """(kept, batch, tokens, dim) -> each sentence's array, which holds on to nothing of the batch."""
         if self.pooling is not None:
-            pooled = pool(kept, num_tokens.to(kept.device), self.pooling).cpu().numpy().astype(self.dtype)
+            pooled = as_array(pool(kept, num_tokens.to(kept.device), self.pooling)).astype(self.dtype)
             return [np.ascontiguousarray(self.layers.arrange(pooled[:, row])) for row in range(len(num_tokens))]
-        values = kept.cpu().numpy()
+        values = as_array(kept)
         return [
             self.layers.arrange(values[:, row, :length].astype(self.dtype, order="C"))
             for row, length in enumerate(num_tokens.tolist())

@@ -65,7 +65,7 @@ class FirstProductCache:
 
     def _assign(self, words: Sequence[str]) -> inference.FirstProducts:
         """A slot for each word, counted below 0 where it is new."""
-        stacks = [packed_stack(stack, self.bilm.precision) for stack in self._stacks]
+        stacks = [packed_stack(stack) for stack in self._stacks]
         version = (binding.kernel_info().name, *stacks)
         if version != self._version:
             self._slots.clear()
@@ -81,7 +81,8 @@ class FirstProductCache:
             if not is_known:
                 slots[word] = len(slots) if len(slots) < self.num_words else slots.popitem(last=False)[1]
         given = [slots[word] if is_known else -1 - slots[word] for word, is_known in zip(words, known, strict=True)]
-        return inference.FirstProducts(stacks, [block.address for block in self._blocks], torch.tensor(given))
+        rows = torch.tensor(given, dtype=torch.int64, device="cpu")
+        return inference.FirstProducts(stacks, [block.address for block in self._blocks], rows)
 
     def _row_bytes(self) -> int:
         return 4 * inference.first_product_width(self._stacks[0]) if binding.available() else 0

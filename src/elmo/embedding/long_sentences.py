@@ -59,7 +59,7 @@ def contextualize_in_pieces(
         def put(row: int, step: int, kept: Tensor, direction: int = direction, columns: slice = columns) -> None:
             first = step if direction == 0 else int(lengths[row]) - step - kept.shape[1]
             in_order = kept if direction == 0 else kept.flip(1)
-            results[row].put(first - 1, in_order.cpu().numpy(), columns)
+            results[row].put(first - 1, as_array(in_order), columns)
 
         begin = None if start is None else start.direction(direction)
         ends.append(_run(stack, vectors, reading, lengths, begin, piece, choice, put))
@@ -82,7 +82,7 @@ def _run(
     put: Callable[[int, int, Tensor], None],
 ) -> StackState:
     """One direction in its own reading order; hands every row's piece, (kept, steps, width), to `put`."""
-    state = stack.zero_state(len(lengths)) if state is None else state
+    state = stack.zero_state(len(lengths)) if state is None else stack.accept(state, len(lengths))
     hidden, cell = state.hidden.clone(), state.cell.clone()
     for step, rows in _pieces(lengths, piece):
         tokens = vectors[positions[:rows, step : step + piece]]
@@ -93,6 +93,11 @@ def _run(
         for row in range(rows):
             put(row, step, kept[:, row, : int(here[row])])
     return StackState(hidden, cell)
+
+
+def as_array(kept: Tensor) -> np.ndarray:
+    """The same for numpy, which has no bfloat16."""
+    return (kept.float() if kept.dtype == torch.bfloat16 else kept).cpu().numpy()
 
 
 def _pieces(lengths: Tensor, piece: int) -> Iterator[tuple[int, int]]:

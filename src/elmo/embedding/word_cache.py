@@ -2,7 +2,8 @@
 
 Least recently used words go first when the memory that was allowed is full. A word that is not there is computed;
 nothing can be missed. The cache notices when the weights of the token encoder change and begins anew, and steps aside
-while they are being trained.
+while they are being trained. Changes in place that autograd does not count, those through `.data` and by torch's fused
+optimisers, are noticed where the kernels run.
 
     cache = WordCache(bilm, max_bytes=256 << 20)
     vectors = cache.vectors(["the", "bank"])        # (2, projection)
@@ -18,19 +19,21 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo.bilm.fingerprint import fingerprint
 from elmo.bilm.kernels.inference import FirstProducts
+from elmo.bilm.kernels.packing import weights_version
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.first_products import FirstProductCache
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, ConfigError
 from elmo.whole_files import whole_file
 
 WORDS_FILE = "words.safetensors"
@@ -45,9 +48,14 @@ _ENCODE_AT_ONCE = 1024
 Encode = Callable[[PretrainedBiLM, Sequence[str]], Tensor]
 
 
-@torch.no_grad()
 def encode_words(bilm: PretrainedBiLM, words: Sequence[str]) -> Tensor:
     """Token vectors of distinct words, (words, projection). Bounded memory: so many convolutions at once."""
+    # They may be kept, and then must not be what a caller's autocast made of them.
+    with torch.no_grad(), torch.autocast(bilm.device.type, enabled=False):
+        return _encode_words(bilm, words)
+
+
+def _encode_words(bilm: PretrainedBiLM, words: Sequence[str]) -> Tensor:
     device = bilm.device
     if len(words) <= _ENCODE_AT_ONCE:
         return bilm.token_encoder(bilm.indexer.word_table(words).to(device))
@@ -69,6 +77,8 @@ class WordCache:
     def __init__(
         self, bilm: PretrainedBiLM, *, max_bytes: int = DEFAULT_MAX_BYTES, encode: Encode = encode_words
     ) -> None:
+        if max_bytes < 0:
+            raise ConfigError(f"A word cache of {max_bytes} bytes was asked for; expected 0 or more.")
         self.bilm = bilm
         self.max_bytes = max_bytes
         self._first_products = FirstProductCache(bilm, max_bytes=max_bytes // 2)
@@ -79,9 +89,11 @@ class WordCache:
         self._rows: OrderedDict[str, int] = OrderedDict()  # least recently used first
         self._table: Tensor | None = None
         self._version: object = None
-        # Listing a model's parameters takes longer than finding the words of a sentence.
-        self._encoder_modules = list(bilm.token_encoder.modules())
         self._markers = (bilm.indexer.begin_sentence, bilm.indexer.end_sentence)
+
+    def __reduce__(self) -> tuple[Callable[[PretrainedBiLM], WordCache], tuple[PretrainedBiLM]]:
+        """A copy, also one in another process, begins empty: a lock and the memory of the kernels cannot be copied."""
+        return partial(type(self), max_bytes=self.max_bytes, encode=self._encode), (self.bilm,)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -133,7 +145,7 @@ class WordCache:
             self._rows.clear()
             if self._table is None or kept is None:
                 return
-            self._table = self._table[:_FIRST_ROWS].clone() if len(self._table) > _FIRST_ROWS else self._table
+            self._table = _lasting_rows(_FIRST_ROWS, self._table) if len(self._table) > _FIRST_ROWS else self._table
             self._table[: len(markers)] = kept
             self._rows.update({word: row for row, word in enumerate(markers)})
 
@@ -172,13 +184,11 @@ class WordCache:
 
     def _weights_version(self) -> object:
         """Changes when the token encoder's weights are replaced, moved, or changed in place."""
-        return tuple(
-            # Tensors made in inference mode cannot change, and do not count changes.
-            (id(parameter), parameter.device, 0 if parameter.is_inference() else parameter._version)
-            for module in self._encoder_modules
-            for parameter in module._parameters.values()
-            if parameter is not None
-        )
+        # `modules()` takes longer than finding the words of a sentence.
+        modules: list[nn.Module] = [self.bilm.token_encoder]
+        for module in modules:  # which grows while it is read
+            modules.extend(child for child in module._modules.values() if child is not None)
+        return weights_version(modules)
 
     def _missing(self, words: Sequence[str], version: object) -> list[str]:
         """The words that are not there; the others count as used now."""
@@ -241,9 +251,9 @@ class WordCache:
         """Rows of the table for new words: unused ones, then those of the least recently used words."""
         used = len(self._rows)
         if self._table is None:
-            self._table = like.new_empty(min(max(wanted, _FIRST_ROWS), capacity), like.shape[1])
+            self._table = _lasting_rows(min(max(wanted, _FIRST_ROWS), capacity), like)
         if used + wanted > len(self._table) and len(self._table) < capacity:
-            grown = like.new_empty(min(max(2 * len(self._table), used + wanted), capacity), like.shape[1])
+            grown = _lasting_rows(min(max(2 * len(self._table), used + wanted), capacity), like)
             grown[:used] = self._table[:used]
             self._table = grown
         # Rows are given out in order and never handed back, so the unused ones are the last.
@@ -253,6 +263,12 @@ class WordCache:
 
     def _capacity(self, width: int) -> int:
         return self._vector_bytes // (width * 4 + _ENTRY_OVERHEAD)
+
+
+def _lasting_rows(number: int, like: Tensor) -> Tensor:
+    """Room for so many rows: in a caller's inference mode, a tensor that could be changed only there would be made."""
+    with torch.inference_mode(False):
+        return like.new_empty(number, like.shape[1])
 
 
 def _is_training(bilm: PretrainedBiLM) -> bool:

@@ -62,9 +62,11 @@ def normalise_layers(
     epsilon: float = LAYER_NORM_EPSILON,
 ) -> Float[Tensor, "layers batch tokens dim"]:
     """Give each layer mean 0 and variance 1 over all real tokens of the batch together, and zeros at padding."""
+    given = layers.dtype
+    layers = layers.to(torch.promote_types(given, torch.float32))  # float16 ends before such sums do
     real = mask[None, :, :, None].to(layers.dtype)
     count = mask.sum().clamp_min(1) * layers.shape[-1]
     dims = (1, 2, 3)
     mean = (layers * real).sum(dims, keepdim=True) / count
     variance = (((layers - mean) * real) ** 2).sum(dims, keepdim=True) / count
-    return (layers - mean) * torch.rsqrt(variance + epsilon) * real
+    return ((layers - mean) * torch.rsqrt(variance + epsilon) * real).to(given)

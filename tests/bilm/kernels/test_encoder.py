@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations
 
 from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig, WordEmbeddingConfig
 from elmo.bilm.kernels import encoder as kernels
@@ -123,3 +125,68 @@ def test_what_it_leaves_to_others(variant: str) -> None:
             assert not kernels.fits(encoder, spelt)
         words = TokenEncoder(replace(encoder.config, word_embedding=WordEmbeddingConfig(num_words=3, dim=4)))
         assert not kernels.fits(words, spelt)
+
+
+class _Adapted(nn.Linear):
+    """What adapters (LoRA) put in a layer's place."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + 1
+
+
+def _adapt(encoder: TokenEncoder) -> None:
+    assert encoder.projection is not None
+    adapted = _Adapted(encoder.projection.in_features, encoder.projection.out_features)
+    adapted.load_state_dict(encoder.projection.state_dict())
+    encoder.projection = adapted
+
+
+def _normalise(encoder: TokenEncoder, name: str) -> None:
+    layer = encoder.get_submodule(name)
+    parametrizations.weight_norm(layer)
+    encoder(table(["a"]))  # whatever is packed now must not be used after the change
+    layer.parametrizations.weight.original0.data.mul_(3)
+
+
+def _leave_out_the_bias(encoder: TokenEncoder) -> None:
+    encoder.projection = nn.Linear(CNN.num_filters, 12, bias=False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _adapt,
+        _leave_out_the_bias,
+        lambda encoder: _normalise(encoder, "projection"),
+        lambda encoder: _normalise(encoder, "char_cnn.highways.0.carry"),
+        lambda encoder: _normalise(encoder, "char_cnn.convolutions.1"),
+    ],
+    ids=["adapter", "no bias", "normed projection", "normed highway", "normed convolution"],
+)
+def test_layers_put_in_the_place_of_others_count(variant: str, change: Callable[[TokenEncoder], None]) -> None:
+    encoder, spelt = make_encoder(), table(["a", "word"])
+    with torch.no_grad():
+        before = encoder(spelt)
+        change(encoder)
+        fast = encoder(spelt)
+    assert (fast - before).abs().max() > 1e-2
+    assert (fast - exact(encoder, spelt)).abs().max() < 1e-5
+    assert (fast - encoder(spelt)).abs().max() < 1e-5, "training and evaluation agree"
+
+
+@pytest.mark.parametrize("name", ["projection", "char_cnn", "char_cnn.highways.0", "char_cnn.highways.0.transform"])
+@torch.no_grad()
+def test_hooks_are_called(variant: str, name: str) -> None:
+    encoder, called = make_encoder(), []
+    expected = encoder(table(["a"]))
+    encoder.get_submodule(name).register_forward_hook(lambda *_: called.append(name))
+    assert (encoder(table(["a"])) - expected).abs().max() < 1e-5
+    assert called == [name]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+@torch.no_grad()
+def test_dynamic_quantisation_of_torch(variant: str) -> None:
+    encoder, spelt = make_encoder(), table(["a", "word"])
+    small = torch.ao.quantization.quantize_dynamic(encoder, {nn.Linear})
+    assert 0 < (small(spelt) - encoder(spelt)).abs().max() < 0.2

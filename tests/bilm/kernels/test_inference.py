@@ -10,6 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.utils import parametrizations
 
 from elmo.bilm.config import BiLMConfig, LstmConfig, WordEmbeddingConfig
 from elmo.bilm.kernels import binding, inference
@@ -273,3 +274,28 @@ def test_gradients_ignore_the_precision(variant: str) -> None:
     expected = model.contextualize(*arguments).layers
     model.precision = "int8"
     assert torch.equal(model.contextualize(*arguments).layers, expected)
+
+
+def test_what_is_put_on_the_lstms_counts(variant: str) -> None:
+    """Hooks are called; a parametrised weight is made anew."""
+    model, called = make_model(LstmConfig(cell_dim=16, projection_dim=8)), []
+    arguments = random_batch([5, 4], 10, 8, 3)
+    model.forward_lstm.register_forward_hook(lambda *_: called.append("forward"))
+    layer = model.backward_lstm.typed_layers[0]
+    parametrizations.weight_norm(layer, "recurrent_weight")
+    with torch.no_grad():
+        model.contextualize(*arguments)
+        layer.parametrizations.recurrent_weight.original0.data.mul_(0.3)
+        after = model.contextualize(*arguments)
+    assert called == ["forward"] * 2
+    assert_equal(after, readable(model, *arguments, state=None, keep_markers=False), 1e-5)
+
+
+def test_one_direction_alone_keeps_the_precision(variant: str) -> None:
+    model = make_model(LstmConfig(cell_dim=64, projection_dim=32), scale=0.7)
+    vectors, positions, lengths = random_batch([9, 5], 30, 32, 1)
+    model.precision = "int8"
+    with torch.no_grad():
+        both = model.contextualize(vectors, positions, lengths, keep_markers=True).layers
+        forward = model.forward_lstm(vectors[positions], lengths).layers
+    assert (both[1:, ..., :32] - forward).abs().max() < 1e-6

@@ -51,3 +51,16 @@ def test_what_the_kernel_leaves_to_torch(variant: str) -> None:
     assert not fits(torch.zeros(3, 4, dtype=torch.float64), 10)
     assert not fits(torch.zeros(3, 4), MOST_WORDS + 1)
     assert not fits(torch.zeros(0, 4), 10)
+
+
+def test_torchs_default_type_changes_nothing(variant: str) -> None:
+    states, weight, bias, target = torch.randn(70, 20), torch.randn(50, 20), torch.randn(50), torch.randn(70)
+    absent = torch.randint(-1, 50, (70,))
+    expected = share_out(states, weight, bias, absent=absent, target=target)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = share_out(states, weight, bias, absent=absent, target=target)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.equal(ours, theirs)

@@ -1,5 +1,6 @@
 """Stopping and going on: nothing lost, nothing doubled, nothing half under the final name."""
 
+import json
 import os
 import shutil
 from functools import partial
@@ -169,3 +170,26 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, place: str) -> None:
 def test_a_folder_is_no_output(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is a folder"):
         run(tmp_path, 3)
+
+
+@pytest.mark.parametrize("options", [{"resume": True}, {"overwrite": True}, {}])
+def test_a_run_that_is_alive_is_left_alone(tmp_path: Path, options: dict[str, bool]) -> None:
+    path = tmp_path / "out.jsonl"
+    with VectorWriter(path, "jsonl", layout=LAYOUT) as alive:
+        for index in range(6):
+            alive.write(record(index))
+        with pytest.raises(ConfigError, match="Another process is writing"):
+            VectorWriter(path, "jsonl", layout=LAYOUT, **options)
+        for index in range(6, 12):
+            alive.write(record(index))
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == list(range(12))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_is_no_output(tmp_path: Path) -> None:
+    pipe = tmp_path / "out.hdf5"
+    os.mkfifo(pipe)
+    for options in ({"overwrite": True}, {"resume": True}, {}):
+        with pytest.raises(ConfigError, match="is a pipe or a device"):
+            run(pipe, 3, **options)
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -302,7 +303,7 @@ def _load() -> ctypes.CDLL | str:
     library.elmo_convolve.argtypes = (ctypes.POINTER(CharCnn), _int, _int)
     library.elmo_encode.argtypes = (ctypes.POINTER(Encoder), _pointer, _int, _int, _pointer, _int)
     library.elmo_softmax_loss.argtypes = (ctypes.POINTER(Softmax), _int, _int)
-    library.elmo_sample.argtypes = (ctypes.POINTER(_pointer), ctypes.POINTER(_int), _int)
+    library.elmo_sample.argtypes = (_pointer, _pointer, _int)
     library.elmo_sample.restype = _int
     return library
 
@@ -366,10 +367,16 @@ def num_threads() -> int:
     return torch.get_num_threads()
 
 
+def takes(tensor: torch.Tensor) -> bool:
+    """Whether this is what the library reads: float32 on the CPU."""
+    return tensor.is_cpu and tensor.dtype == torch.float32
+
+
 def sample(addresses: Sequence[int], counts: Sequence[int]) -> int:
     """A number that depends on a few values of each array of so many floats."""
-    number = len(addresses)
-    return int(library().elmo_sample((_pointer * number)(*addresses), (_int * number)(*counts), number))
+    # ctypes' own arrays take several times as long to make, and this is asked before every batch.
+    where, many = array("q", addresses), array("q", counts)
+    return int(library().elmo_sample(where.buffer_info()[0], many.buffer_info()[0], len(where)))
 
 
 class Block:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from elmo.bilm.kernels import binding
-from elmo.bilm.kernels.packing import keep_packed
+from elmo.bilm.kernels.packing import is_plain, keep_packed
 from elmo.text.characters import CharacterScheme
 
 
@@ -35,11 +35,11 @@ class Spelling:
 
 def spell(characters: Tensor, *, max_characters: int, num_ids: int, padding: int) -> Spelling:
     """Renumber the characters of words given by id."""
-    characters = characters.contiguous()
+    characters = characters.long().contiguous()
     words, columns = characters.shape
-    numbers = torch.empty(words, max_characters, dtype=torch.int32)
-    lengths = torch.empty(words, dtype=torch.int32)
-    ids = torch.empty(num_ids, dtype=torch.int64)
+    numbers = characters.new_empty(words, max_characters, dtype=torch.int32)
+    lengths = characters.new_empty(words, dtype=torch.int32)
+    ids = characters.new_empty(num_ids)
     count = binding.library().elmo_spell(
         characters.data_ptr(), words, columns, max_characters, num_ids, padding,
         numbers.data_ptr(), lengths.data_ptr(), ids.data_ptr(),
@@ -104,8 +104,8 @@ class _Found:
 def _find(banks: FilterBanks, spelling: Spelling, activation: str, embedding: Tensor, *, winners: bool) -> _Found:
     rows = embedding.detach().index_select(0, spelling.ids)
     words = len(spelling.numbers)
-    out = torch.empty(words, banks.num_filters)
-    winner = torch.empty(words, banks.num_filters, dtype=torch.uint8) if winners else None
+    out = rows.new_empty(words, banks.num_filters)
+    winner = rows.new_empty(words, banks.num_filters, dtype=torch.uint8) if winners else None
     job = binding.CharCnn(
         banks=banks.structs,
         num_banks=len(banks.structs),
@@ -152,7 +152,7 @@ class _Convolve(torch.autograd.Function):
         d_out = d_out.contiguous()
         d_weights = [torch.empty_like(weight) for weight in banks.weights]
         d_biases = [torch.empty_like(bias) for bias in banks.biases]
-        d_rows = torch.empty(banks.num_blocks, *rows.shape)
+        d_rows = rows.new_empty(banks.num_blocks, *rows.shape)
         structs = (binding.Bank * len(d_weights))(*banks.structs)
         for struct, d_weight, d_bias in zip(structs, d_weights, d_biases, strict=True):
             struct.d_weight, struct.d_bias = d_weight.data_ptr(), d_bias.data_ptr()
@@ -160,7 +160,7 @@ class _Convolve(torch.autograd.Function):
         job.banks, job.out, job.winner = structs, out.data_ptr(), winner.data_ptr()
         job.d_out, job.d_embedding = d_out.data_ptr(), d_rows.data_ptr()
         _run(job, backward=True)
-        d_embedding = torch.zeros(ctx.num_ids, rows.shape[1])
+        d_embedding = rows.new_zeros(ctx.num_ids, rows.shape[1])
         d_embedding[ctx.spelling.ids] = d_rows.sum(dim=0)
         d_embedding[0] = 0  # "no token" is not learned
         filters = [banks.unblocked(grad, shape) for grad, shape in zip(d_weights, banks.shapes, strict=True)]
@@ -168,11 +168,16 @@ class _Convolve(torch.autograd.Function):
         return None, None, None, d_embedding, *filters, *d_biases
 
 
-def fits(characters: Tensor, embedding: nn.Embedding, scheme: CharacterScheme) -> bool:
-    """Whether the kernel can take these: float32 on the CPU, places in a word that fit a byte."""
-    weight = embedding.weight
-    on_cpu = characters.device.type == "cpu" and weight.device.type == "cpu" and weight.dtype == torch.float32
-    return on_cpu and scheme.max_characters <= 255 and binding.available()
+def fits(characters: Tensor, embedding: nn.Embedding, *, convolutions: nn.ModuleList, scheme: CharacterScheme) -> bool:
+    """Whether the kernel can take these: plain layers, float32 on the CPU, places in a word that fit a byte."""
+    return (
+        binding.available()
+        and is_plain(embedding, nn.Embedding)
+        and all(is_plain(layer, nn.Conv1d) for layer in convolutions)
+        and characters.is_cpu
+        and binding.takes(embedding.weight)
+        and scheme.max_characters <= 255
+    )
 
 
 def convolve(

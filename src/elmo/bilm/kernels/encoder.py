@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.bilm.kernels import binding, characters
-from elmo.bilm.kernels.packing import PackedMatrix, keep_assembled, keep_packed, packed_linear
+from elmo.bilm.kernels.packing import PackedMatrix, has_hooks, is_plain, keep_assembled, keep_packed, packed_linear
 
 if TYPE_CHECKING:
     from elmo.bilm.token_encoder import CharCnn, Highway, TokenEncoder
@@ -67,6 +67,10 @@ def _modules(cnn: CharCnn, projection: nn.Linear) -> Iterator[nn.Module]:
     """Those that hold the weights; `modules()` searches for longer than the weights take to be looked at."""
     yield cnn.embedding
     yield from cnn.convolutions
+    yield from _linears(cnn, projection)
+
+
+def _linears(cnn: CharCnn, projection: nn.Linear) -> Iterator[nn.Linear]:
     for highway in cast("list[Highway]", list(cnn.highways)):
         yield highway.carry
         yield highway.transform
@@ -74,11 +78,15 @@ def _modules(cnn: CharCnn, projection: nn.Linear) -> Iterator[nn.Module]:
 
 
 def fits(encoder: TokenEncoder, spelt: Tensor | None) -> bool:
-    """Whether the kernel can take these: characters alone, float32 on the CPU, no gradient asked for."""
+    """Whether the kernel can take these: characters alone, plain layers, float32 on the CPU, no gradient asked for."""
     if torch.is_grad_enabled() or encoder.char_cnn is None or encoder.word_embedding is not None or spelt is None:
         return False
-    cnn = encoder.char_cnn
-    return not torch.is_autocast_enabled("cpu") and characters.fits(spelt, cnn.embedding, cnn.scheme)
+    cnn, projection = encoder.char_cnn, encoder.projection
+    if torch.is_autocast_enabled("cpu") or projection is None or any(map(has_hooks, (cnn, *cnn.highways))):
+        return False
+    return characters.fits(spelt, cnn.embedding, convolutions=cnn.convolutions, scheme=cnn.scheme) and all(
+        is_plain(layer, nn.Linear) for layer in _linears(cnn, projection)
+    )
 
 
 def encode(encoder: TokenEncoder, spelt: Tensor) -> Tensor:
@@ -86,9 +94,9 @@ def encode(encoder: TokenEncoder, spelt: Tensor) -> Tensor:
     cnn, projection = encoder.char_cnn, encoder.projection
     assert cnn is not None and projection is not None
     packed = keep_assembled(encoder, _modules(cnn, projection), lambda: PackedEncoder(cnn, projection))
-    spelt = spelt.contiguous()
+    spelt = spelt.long().contiguous()
     num_words, num_columns = spelt.shape
-    out = torch.empty(num_words, projection.out_features)
+    out = projection.weight.new_empty(num_words, projection.out_features)
     result = binding.library().elmo_encode(
         packed.struct, spelt.data_ptr(), num_words, num_columns, out.data_ptr(), binding.num_threads()
     )

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from elmo.bilm.kernels import binding
-from elmo.bilm.kernels.packing import PackedStack, Precision, packed_stack, padded_cells
+from elmo.bilm.kernels.packing import PackedStack, is_plain, packed_stack, padded_cells
 from elmo.bilm.lstm import LstmLayer, LstmStack, StackOutput, StackState
 
 
@@ -59,7 +58,6 @@ def run_stacks(
     with_tokens: bool = False,
     trim: int = 0,
     first_products: FirstProducts | None = None,
-    precision: Precision = "float32",
     with_state: bool = True,
 ) -> StacksOutput:
     """Run each stack over the same sentences (read from the end where `reverse`).
@@ -70,15 +68,15 @@ def run_stacks(
     config = stacks[0].config
     batch, steps = positions.shape
     places, width = max(steps - 2 * trim, 0), config.projection_dim
-    words, positions, lengths = words.detach().contiguous(), positions.contiguous(), lengths.contiguous()
-    layers = torch.empty(config.num_layers + with_tokens, batch, places, len(stacks) * width)
+    words, positions, lengths = words.detach().contiguous(), positions.long().contiguous(), lengths.long().contiguous()
+    layers = words.new_empty(config.num_layers + with_tokens, batch, places, len(stacks) * width)
     # Zeros rather than empty: a row without tokens leaves its state as it is.
-    hidden = torch.zeros(len(stacks), config.num_layers, batch if with_state else 0, width)
-    cell = torch.zeros(len(stacks), config.num_layers, batch if with_state else 0, config.cell_dim)
+    hidden = words.new_zeros(len(stacks), config.num_layers, batch if with_state else 0, width)
+    cell = words.new_zeros(len(stacks), config.num_layers, batch if with_state else 0, config.cell_dim)
     directions = []
     keep: list[object] = []  # what the directions point to must outlive the call
     for index, stack in enumerate(stacks):
-        packed = packed_stack(stack, precision) if first_products is None else first_products.stacks[index]
+        packed = packed_stack(stack) if first_products is None else first_products.stacks[index]
         keep.append(packed)
         direction = binding.Direction(
             layers=packed.array,
@@ -124,7 +122,7 @@ def run_stack(
     output = run_stacks(
         (stack,),
         tokens.reshape(batch * steps, dim),
-        positions=torch.arange(batch * steps).view(batch, steps),
+        positions=torch.arange(batch * steps, device=tokens.device).view(batch, steps),
         lengths=lengths,
         states=(state,),
         reverse=(False,),
@@ -146,12 +144,17 @@ def _rows_contiguous(tensor: Tensor) -> Tensor:
 
 
 def fits(stacks: Sequence[LstmStack], tensors: Sequence[Tensor]) -> bool:
-    """Whether the kernels can run these: float32 on the CPU, no gradient asked for."""
-    if not binding.available():
+    """Whether the kernels can run these: plain layers, float32 on the CPU, no gradient asked for."""
+    if not binding.available() or not all(_is_plain_stack(stack) for stack in stacks):
         return False
-    weights: list[Tensor] = [cast(LstmLayer, stack.layers[0]).input_weight for stack in stacks]
+    weights: list[Tensor] = [stack.typed_layers[0].input_weight for stack in stacks]
     if torch.is_grad_enabled():
         weights = [weight for stack in stacks for weight in stack.parameters()]
         if any(tensor.requires_grad for tensor in (*tensors, *weights)):
             return False
-    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in (*tensors, *weights))
+    return all(map(binding.takes, (*tensors, *weights)))
+
+
+def _is_plain_stack(stack: LstmStack) -> bool:
+    # Nobody can listen to the layers: they hold weights, and are never called.
+    return is_plain(stack, LstmStack) and all(type(layer) is LstmLayer for layer in stack.layers)

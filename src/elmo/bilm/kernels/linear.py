@@ -5,7 +5,6 @@ A linear layer with gradients stays with torch: the projection is a small part o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from elmo.bilm.kernels import binding
-from elmo.bilm.kernels.packing import PackedMatrix, PackedTransposed, packed_linear, training_precision
+from elmo.bilm.kernels.packing import PackedMatrix, PackedTransposed, is_plain, packed_linear, training_precision
 
 
 def multiply(*products: binding.Product) -> None:
@@ -51,7 +50,7 @@ def turned(matrix: Tensor) -> Tensor:
     """The transpose, its rows spaced so that they do not all fall into the same sets of the cache."""
     rows, columns = matrix.shape
     stride = -(-rows // 16) * 16 + 16
-    out = torch.empty(columns, stride)
+    out = matrix.new_empty(columns, stride)
     binding.library().elmo_turn(
         matrix.data_ptr(), rows, columns, matrix.stride(0), out.data_ptr(), stride, binding.num_threads()
     )
@@ -61,7 +60,7 @@ def turned(matrix: Tensor) -> Tensor:
 def _run_highway(packed: tuple[PackedMatrix, PackedMatrix], x: Tensor, *biases: Tensor) -> tuple[Tensor, Tensor]:
     """The layer's result, and both halves before it: the gate and the transformed value."""
     rows, dim = x.shape
-    halves, y = torch.empty(rows, 2 * dim), torch.empty(rows, dim)
+    halves, y = x.new_empty(rows, 2 * dim), x.new_empty(rows, dim)
     targets = (halves[:, :dim], halves[:, dim:])
     multiply(
         *(
@@ -117,13 +116,13 @@ class _Highway(torch.autograd.Function):
         return None, d_x, d_carry, d_biases[:dim], d_transform, d_biases[dim:]
 
 
-def fits(tensors: Sequence[Tensor]) -> bool:
-    """Whether the kernels can take these: float32 on the CPU, and no autocast but to a type that they have."""
-    if not binding.available():
+def fits(x: Tensor, *layers: nn.Linear) -> bool:
+    """Whether the kernels can take these: plain, float32 on the CPU, and no autocast but to a type that they have."""
+    if not binding.available() or not all(is_plain(layer, nn.Linear) for layer in layers):
         return False
     if torch.is_autocast_enabled("cpu") and training_precision() == "float32":
         return False
-    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
+    return all(map(binding.takes, (x, *(layer.weight for layer in layers))))
 
 
 def highway(x: Tensor, carry: nn.Linear, transform: nn.Linear) -> Tensor:
@@ -138,6 +137,6 @@ def highway(x: Tensor, carry: nn.Linear, transform: nn.Linear) -> Tensor:
 def linear(x: Tensor, layer: nn.Linear) -> Tensor:
     """x W^T + b, without gradients."""
     x, bias = x.contiguous(), layer.bias.detach().contiguous()
-    out = torch.empty(len(x), layer.out_features)
+    out = x.new_empty(len(x), layer.out_features)
     multiply(product(x, packed_linear(layer), out=out, bias=bias))
     return out

@@ -35,8 +35,8 @@ def padded_cells(num_cells: int) -> int:
 @lru_cache(maxsize=64)
 def _gate_order(num_cells: int, vector_length: int) -> Tensor:
     """For every interleaved column [panel, gate, lane] its row in torch's order, -1 for padding."""
-    cells = torch.arange(-(-num_cells // vector_length) * vector_length)
-    rows = torch.arange(4)[:, None] * num_cells + cells
+    cells = torch.arange(-(-num_cells // vector_length) * vector_length, device="cpu")
+    rows = torch.arange(4, device="cpu")[:, None] * num_cells + cells
     rows = torch.where(cells < num_cells, rows, -1)
     return rows.view(4, -1, vector_length).transpose(0, 1).reshape(-1).contiguous()
 
@@ -48,7 +48,7 @@ def gate_order(num_cells: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _plain_order(num_columns: int, panel: int) -> Tensor:
-    columns = torch.arange(-(-num_columns // panel) * panel)
+    columns = torch.arange(-(-num_columns // panel) * panel, device="cpu")
     return torch.where(columns < num_columns, columns, -1)
 
 
@@ -61,8 +61,9 @@ class PackedMatrix:
         self.columns = _plain_order(num_columns, 4 * binding.vector_length()) if columns is None else columns
         self.precision = precision
         self.block = binding.Block(_bytes_of(precision, self.inner) * len(self.columns))
-        self.scale = torch.empty(len(self.columns) if precision == "int8" else 0)
-        self.correction = torch.empty(len(self.scale), dtype=torch.int32)
+        num_scales = len(self.columns) if precision == "int8" else 0
+        self.scale = torch.empty(num_scales, dtype=torch.float32, device="cpu")
+        self.correction = torch.empty(num_scales, dtype=torch.int32, device="cpu")
         self.struct = binding.Matrix(
             panels=self.block.address,
             format=_FORMATS.index(precision),
@@ -228,25 +229,33 @@ def keep_packed(module: nn.Module, make: Callable[[], P], precision: Precision =
         forms = _kept.setdefault(module, {})
         kept = forms.get(precision)
         if kept is None or kept.variant != variant:
-            kept = forms[precision] = _Kept(variant, versions, make())
+            with _lasting():
+                kept = forms[precision] = _Kept(variant, versions, make())
         elif kept.versions != versions:
-            kept.packed.pack(module)
+            with _lasting():
+                kept.packed.pack(module)
             kept.versions = versions
         return cast(P, kept.packed)
+
+
+def _lasting() -> torch.inference_mode:
+    """For what is kept: a tensor made in a caller's inference mode could not be changed after it."""
+    return torch.inference_mode(False)
 
 
 def weights_version(modules: Iterable[nn.Module]) -> tuple[object, ...]:
     """Changes whenever a parameter of these modules' own is replaced or changed in place.
 
     Autograd counts most changes. It does not see those made through `.data` or by torch's fused optimisers, so a few
-    values of each parameter are looked at, too.
+    values of each parameter that the kernels can read are looked at, too.
     """
     # `parameters()` searches the children, which takes longer than all the rest here.
     parameters = [p for module in modules for p in module._parameters.values() if p is not None]
     addresses = [p.data_ptr() for p in parameters]
+    # Tensors made in inference mode cannot change, and do not count changes.
     counted = [0 if p.is_inference() else p._version for p in parameters]
-    seen = [index for index, p in enumerate(parameters) if p.dtype == torch.float32 and p.is_contiguous()]
-    return addresses, counted, binding.sample([addresses[i] for i in seen], [parameters[i].numel() for i in seen])
+    readable = [p.numel() if binding.takes(p) and p.is_contiguous() else 0 for p in parameters]
+    return addresses, counted, readable, binding.sample(addresses, readable) if binding.available() else None
 
 
 def _with_parameters(module: nn.Module) -> list[nn.Module]:
@@ -265,12 +274,14 @@ def keep_assembled(
         forms = _assembled.setdefault(module, {})
         kept = forms.get(precision)
         if kept is None or kept.variant != variant or kept.versions != versions:
-            kept = forms[precision] = _Kept(variant, versions, make())
+            with _lasting():
+                kept = forms[precision] = _Kept(variant, versions, make())
         return cast(T, kept.packed)
 
 
-def packed_stack(stack: LstmStack, precision: Precision = "float32") -> PackedStack:
-    """The packed form of all layers of a direction."""
+def packed_stack(stack: LstmStack) -> PackedStack:
+    """The packed form of all layers of a direction, in the stack's precision."""
+    precision = stack.precision
 
     def make() -> PackedStack:
         layers = [packed_layer(layer, stack.config, precision) for layer in stack.typed_layers]
@@ -282,6 +293,22 @@ def packed_stack(stack: LstmStack, precision: Precision = "float32") -> PackedSt
 def packed_layer(layer: LstmLayer, config: LstmConfig, precision: Precision = "float32") -> PackedLayer:
     """An LSTM layer's packed form."""
     return keep_packed(layer, lambda: PackedLayer(layer, config, precision), precision)
+
+
+def is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a module does what its class says, with weights of its own and nobody listening.
+
+    LoRA, weight norm and quantisation put another class in a layer's place, or a hook before it. The kernels know the
+    class's own arithmetic alone.
+    """
+    return type(module) is kind and module._parameters.get("bias", module) is not None and not has_hooks(module)
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether somebody wants to know when this module is called."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
 
 
 class PackedLinear:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from elmo.bilm.kernels import binding
@@ -32,8 +31,8 @@ def share_out(states: Tensor, words: Tensor, bias: Tensor, *, absent: Tensor, ta
     states, words, bias = states.contiguous(), words.contiguous(), bias.contiguous()
     absent, target = absent.contiguous(), target.contiguous()
     (num_tokens, dim), num_words, threads = states.shape, len(words), binding.num_threads()
-    log_total, d_states = torch.empty(num_tokens), torch.empty(num_tokens, dim)
-    d_words, d_bias = torch.empty(threads, num_words, dim), torch.empty(threads, num_words)
+    log_total, d_states = states.new_empty(num_tokens), states.new_empty(num_tokens, dim)
+    d_words, d_bias = states.new_empty(threads, num_words, dim), states.new_empty(threads, num_words)
     sideways = turned(words)
     job = binding.Softmax(
         num_tokens=num_tokens,
@@ -58,10 +57,4 @@ def share_out(states: Tensor, words: Tensor, bias: Tensor, *, absent: Tensor, ta
 
 def fits(states: Tensor, num_words: int) -> bool:
     """Whether the kernel can take these: float32 on the CPU, and not too many words."""
-    return (
-        binding.available()
-        and states.device.type == "cpu"
-        and states.dtype == torch.float32
-        and 0 < num_words <= MOST_WORDS
-        and len(states) > 0
-    )
+    return binding.available() and binding.takes(states) and 0 < num_words <= MOST_WORDS and len(states) > 0

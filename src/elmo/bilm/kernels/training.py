@@ -20,6 +20,7 @@ from elmo.bilm.kernels.packing import (
     PackedTransposed,
     Precision,
     gate_order,
+    is_plain,
     packed_layer,
     padded_cells,
     training_precision,
@@ -54,7 +55,7 @@ class _LayerFunction(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         batch, steps, _ = inputs.shape
         inputs = inputs if inputs.stride(2) == 1 else inputs.contiguous()
-        hidden, cell, lengths = hidden.contiguous(), cell.contiguous(), lengths.contiguous()
+        hidden, cell, lengths = hidden.contiguous(), cell.contiguous(), lengths.long().contiguous()
         num_cells, width = packed.struct.num_cells, packed.struct.hidden_dim
         out = inputs.new_empty(batch, steps, width)
         hidden_out, cell_out = torch.empty_like(hidden), torch.empty_like(cell)
@@ -131,8 +132,8 @@ def run_layer(
 
 
 def fits(layer: LstmLayer, *tensors: Tensor) -> bool:
-    """Whether the kernel can take these: float32 on the CPU."""
-    if not binding.available():
+    """Whether the kernel can take these: a plain layer, float32 on the CPU."""
+    if not binding.available() or not is_plain(layer, LstmLayer):
         return False
     everything = (*tensors, *layer.parameters())
-    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in everything)
+    return all(map(binding.takes, everything))
