@@ -1,11 +1,13 @@
 """Files that are there whole or not at all."""
 
 import multiprocessing
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from elmo.whole_files import whole_file, write_whole
+from elmo.whole_files import is_device, whole_file, write_whole
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
@@ -30,3 +32,19 @@ def test_processes_that_write_the_same_file_do_not_mix(tmp_path: Path) -> None:
         pool.starmap(_write_often, [(path, "a"), (path, "b")])
     assert path.read_text() in ("a" * 100_000, "b" * 100_000)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
+    reader.start()
+    write_whole(pipe, "through it")
+    reader.join(10)
+    assert got == ["through it"] and pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
+def test_devices_are_known(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert is_device(Path("/dev/null")) and is_device(Path("/dev/stdout"))
+    assert not any(map(is_device, (tmp_path, tmp_path / "file", tmp_path / "nothing")))

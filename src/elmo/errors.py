@@ -4,6 +4,8 @@ Each message says what was found, what was expected and what to do. Commands pri
 code 2; a library user catches `ElmoError` or the closer class. Broken invariants of our own are `assert`s, not these.
 """
 
+from __future__ import annotations
+
 
 class ElmoError(Exception):
     """Something the user can put right."""
@@ -30,3 +32,7 @@ class MissingExtraError(ElmoError, ImportError):
         )
         self.package = package
         self.extra = extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        # An exception is unpickled from its message, unless told otherwise; workers of a pool send theirs pickled.
+        return type(self), (self.package, self.extra)

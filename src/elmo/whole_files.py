@@ -13,12 +13,17 @@ from pathlib import Path
 
 
 @contextmanager
-def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
+def whole_file(path: Path, *, shared: bool = False, ending: str = "") -> Iterator[Path]:
     """A name beside `path` to write to: the file takes its place when the block ends, and goes when the block fails.
 
-    `shared`: other processes may be writing the same file.
+    `shared`: other processes may be writing the same file. `ending`: of that name, for a library that goes by it.
+    A pipe or a device is written to itself.
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial" if shared else f"{path.name}.partial")
+    if is_device(path):
+        yield path
+        return
+    owner = f".{os.getpid()}" if shared else ""
+    partial = path.with_name(f"{path.name}{owner}.partial{ending}")
     try:
         yield partial
         force_to_disk(partial)
@@ -32,6 +37,12 @@ def write_whole(path: Path, content: str | bytes, *, shared: bool = False) -> No
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path, shared=shared) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def is_device(path: Path) -> bool:
+    """Whether a name stands for a pipe, a device or the like, which a file must never take the place of."""
+    # /dev/stdout is a link, and leads to a file where the output goes into one.
+    return path.exists() and not path.is_dir() and (not path.is_file() or path.parent == Path("/dev"))
 
 
 def force_to_disk(path: Path) -> None:

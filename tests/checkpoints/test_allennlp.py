@@ -211,3 +211,17 @@ def test_a_config_without_vocabulary_cannot_be_a_word_model(make_bilm, tmp_path:
     config = BiLMConfig(lstm, word_embedding=WordEmbeddingConfig(5, lstm.projection_dim))
     with pytest.raises(CheckpointError, match="came without its vocabulary"):
         allennlp.expressible(Checkpoint(config, {}))
+
+
+def test_other_vocabularies_beside_the_right_one_do_not_matter(copy_of, golden: Path, assert_same) -> None:
+    folder = copy_of("bilm/word")
+    (folder / "._vocab.txt").write_bytes(b"\x00\x05\x16\x07 Mac OS X \xff")
+    (folder / "char_vocab.txt").write_text("a\nb\n")
+    (folder / "small_vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
+    assert_same(open_checkpoint(folder), open_checkpoint(golden / "bilm/word"))
+    (folder / "vocab.txt").unlink()
+    with pytest.raises(CheckpointError, match=r"words, but small_vocab.txt has 3\. Put"):
+        open_checkpoint(folder)
+    (folder / "small_vocab.txt").unlink()
+    with pytest.raises(CheckpointError, match=r"char_vocab.txt: The vocabulary lacks"):
+        open_checkpoint(folder)

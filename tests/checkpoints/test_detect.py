@@ -4,6 +4,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import pytest
 
 from elmo.checkpoints.detect import open_and_name, open_checkpoint
@@ -101,3 +102,19 @@ def test_other_hdf5_files_beside_the_weights_do_not_confuse(
     folder = copy_of("bilm/char_skip")
     assert (folder / "token_embeddings.hdf5").exists()
     assert_same(open_checkpoint(folder), open_checkpoint(golden / "bilm/char_skip/weights.hdf5"))
+
+
+def test_vectors_in_a_training_folder_do_not_hide_its_checkpoint(copy_of: Callable[..., Path], assert_same) -> None:
+    folder = copy_of("checkpoints/char")
+    expected = open_checkpoint(folder / "model.ckpt-12.index")
+    (folder / "weights.hdf5").unlink()
+    with h5py.File(folder / "vectors.hdf5", "w") as file:
+        file["0"] = [1.0, 2.0]
+    for given in (folder, folder / "options.json"):
+        opened = open_and_name(given)
+        assert opened.format == "bilm-tf TensorFlow checkpoint"
+        assert_same(opened.checkpoint, expected)
+    # What may have been the weights is not passed over.
+    (folder / "vectors.hdf5").write_bytes((folder / "vectors.hdf5").read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="not a whole hdf5 file"):
+        open_checkpoint(folder)

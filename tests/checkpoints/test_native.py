@@ -11,7 +11,10 @@ from elmo.bilm.model import BiLMState
 from elmo.checkpoints import native
 from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights
 from elmo.checkpoints.detect import open_checkpoint
+from elmo.checkpoints.export import write_native
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.embedding.embedder import Embedder
+from elmo.embedding.word_cache import WORDS_FILE, WordCache
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.vocabulary import Vocabulary
 
@@ -160,3 +163,27 @@ def test_the_softmax_may_be_stored_otherwise_than_the_rest(tmp_path: Path, full:
     assert again is not None and full.softmax is not None
     error = (again.weight - full.softmax.weight).abs().max()
     assert 0 < error <= full.softmax.weight.abs().max() / 127
+
+
+@pytest.mark.parametrize("by_convert", [False, True])
+def test_a_new_model_does_not_inherit_cached_words(by_convert: bool, make_bilm, tmp_path: Path) -> None:
+    assert native.CACHED_WORDS_FILE == WORDS_FILE
+    old, new = make_bilm(seed=1), make_bilm(seed=2)
+    old.save_pretrained(tmp_path)
+    cache = WordCache(old)
+    cache.warm(["bank"])
+    cache.save(tmp_path / WORDS_FILE)
+    assert Embedder(tmp_path).embed([["bank"]])
+    if by_convert:
+        write_native(new.to_checkpoint(), tmp_path, force=True)
+    else:
+        new.save_pretrained(tmp_path)
+    (found,), (expected,) = Embedder(tmp_path).embed([["bank"]]), Embedder(new).embed([["bank"]])
+    assert (found == expected).all()
+
+
+def test_a_config_with_a_byte_order_mark_is_ours(make_bilm, tmp_path: Path) -> None:
+    make_bilm().save_pretrained(tmp_path)
+    config = tmp_path / native.CONFIG_FILE
+    config.write_bytes(b"\xef\xbb\xbf" + config.read_bytes())
+    assert native.matches(tmp_path) and load(tmp_path).config == make_bilm().config

@@ -171,6 +171,20 @@ def test_bad_input_gets_one_sentence(
     assert list(tmp_path.iterdir()) == [], "something was left behind"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--threads", "-1"], "-1 threads were asked for"), (["--tokenizer", "spacy"], "no tokeniser 'spacy'")],
+)
+def test_engines_refuse_bad_settings_before_they_begin(
+    text: Path, tmp_path: Path, elmo_embed: Callable[..., Result], arguments: list[str], message: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    out = tmp_path / "vectors"
+    result = elmo_embed(text, "-o", out, "--engine", "local", "--model", TINY, *arguments)
+    assert result.code == 2 and result.stderr.startswith("elmo: ") and message in result.stderr
+    assert result.stderr.count("\n") == 1 and not out.exists()
+
+
 def test_outputs_that_cannot_be(text: Path, tmp_path: Path, elmo_embed: Callable[..., Result]) -> None:
     for out, message in [
         (tmp_path / "missing" / "out.hdf5", "Cannot write"),

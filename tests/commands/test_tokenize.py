@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,7 @@ def test_offsets_point_into_the_sentence() -> None:
         (["-"], b"", "the input is empty"),
         (["-"], b"fine\ncaf\xe9\n", "line 2 has an invalid byte at offset 8"),
         (["-", "--format", "jsonl"], b'["a b"]\n', "Use --offsets"),
+        (["-", "--format", "jsonl"], b'["", "a"]\n', "a token is empty"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_leaves_nothing(
@@ -80,3 +83,14 @@ def test_torch_is_not_needed() -> None:
     code = "import sys, elmo.commands.tokenize; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "False\n"
+
+
+def test_a_pipe_gets_the_lines_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    (tmp_path / "a.txt").write_text("One line.\n")
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
+    reader.start()
+    result = CliRunner().invoke(app, ["tokenize", str(tmp_path / "a.txt"), "-o", str(pipe)])
+    reader.join(10)
+    assert (result.exit_code, got, pipe.is_fifo()) == (0, ["One line .\n"], True), result.output

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -83,3 +84,50 @@ def test_a_folder_without_mixes_says_what_to_type(make_bilm: MakeBilm, tmp_path:
 def test_strings_are_not_split_into_letters(make_bilm: MakeBilm, sentences: object) -> None:
     with pytest.raises(InputError, match="list of tokens"):
         ElmoLayer(make_bilm())(sentences)  # type: ignore[arg-type]
+
+
+def test_layers_of_numpy_are_saved_too(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    ElmoLayer(make_bilm(), layers=np.arange(2)).save_pretrained(tmp_path)  # type: ignore[arg-type]
+    assert ElmoLayer.from_pretrained(tmp_path).layers == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["elmo_layer.safetensors", "elmo_layer.json"])
+def test_a_failed_save_leaves_the_old_file(make_bilm: MakeBilm, tmp_path: Path, name: str) -> None:
+    ElmoLayer(make_bilm(), places=2).save_pretrained(tmp_path)
+    before = (tmp_path / name).read_bytes()
+    # A folder of the name that is written to first: the system's own refusal.
+    (tmp_path / f"{name}.partial").mkdir()
+    with pytest.raises(Exception, match="directory"):
+        ElmoLayer(make_bilm(), places=1).save_pretrained(tmp_path)
+    assert (tmp_path / name).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("elmo_layer.json", b'{"places": 2,', r"elmo_layer.json is not JSON"),
+        ("elmo_layer.json", b'{"colour": 2}', r"do not fit.*unexpected keyword argument 'colour'"),
+        ("elmo_layer.json", b'{"places": 3}', r"do not fit.*Missing key.*2.gamma"),
+        ("elmo_layer.json", b'{"layers": [9]}', r"do not fit.*expected some of 0 to 2, this"),
+        ("elmo_layer.safetensors", b"x" * 50, r"Cannot read .*elmo_layer.safetensors"),
+        ("elmo_layer.safetensors", None, r"Cannot read .*elmo_layer.safetensors"),
+    ],
+)
+def test_a_damaged_folder_says_what_is_wrong(
+    make_bilm: MakeBilm, tmp_path: Path, file: str, content: bytes | None, message: str
+) -> None:
+    ElmoLayer(make_bilm(), places=2).save_pretrained(tmp_path)
+    if content is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_bytes(content)
+    with pytest.raises(CheckpointError, match=message) as refusal:
+        ElmoLayer.from_pretrained(tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_no_place_and_no_words_are_refused(make_bilm: MakeBilm) -> None:
+    with pytest.raises(ConfigError, match="places is 0; expected 1 or more"):
+        ElmoLayer(make_bilm(), places=0)
+    with pytest.raises(InputError, match=r"A token is int \('1'\); expected a string"):
+        ElmoLayer(make_bilm())([[1, 2]])  # type: ignore[list-item]

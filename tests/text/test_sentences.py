@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 from collections.abc import Iterator
 from itertools import pairwise
@@ -120,3 +121,10 @@ def test_memory_stays_flat() -> None:
     tracemalloc.stop()
     assert count == 20_000
     assert peak < 100_000, f"{peak} bytes for 680 kB of text"
+
+
+def test_a_page_of_dots_takes_no_longer_than_one_of_words() -> None:
+    text = "Contents" + "." * 60_000 + "12 and more. Next one."
+    start = time.process_time()
+    assert " ".join(sentences(text)) == text
+    assert time.process_time() - start < 5, "it took a minute when the run was tried from every dot"

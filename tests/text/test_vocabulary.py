@@ -55,7 +55,7 @@ def test_special_tokens_may_stand_anywhere_and_have_other_names(tmp_path: Path) 
     [
         (b"", "is empty"),
         (b"\n\n", "is empty"),
-        (b"<S>\n</S>\n<UNK>\na\nb\na\n", "'a' twice"),
+        (b"<S>\n</S>\n<UNK>\na\nb\na\n", "'a' twice.*that the model was trained with"),
         (b"<S>\n</S>\na\n", "lacks <UNK>"),
         (b"<S>\n</S>\n<UNK>\n\na\n", "Line 4"),
         (b"<S>\n</S>\n<UNK>\ncaf\xe9\n", "line 4, byte 18"),

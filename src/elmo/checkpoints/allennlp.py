@@ -105,6 +105,12 @@ def expressible(checkpoint: Checkpoint) -> BiLMConfig:
     )
 
 
+def holds_something_else(file: Path) -> bool:
+    """Whether a file is sound hdf5 but no biLM's weights: vectors, say. A damaged one may have been weights."""
+    names = _names(file)
+    return bool(names) and "RNN_0" not in names
+
+
 def options_path(weights: Path) -> Path:
     """NAME_weights.hdf5 goes with NAME_options.json, as published ones do; anything else with options.json."""
     head, found, tail = weights.stem.rpartition("weights")

@@ -39,9 +39,10 @@ def _find_hdf(path: Path) -> Callable[[Path | None], Checkpoint] | None:
     files = allennlp.find(path)
     if files is None:
         return None
+    # Vectors may have been written into a training folder; they do not make an hdf5 model of it.
+    if (files.weights is None or allennlp.holds_something_else(files.weights)) and tensorflow.find(path) is not None:
+        return None
     if files.weights is None:
-        if tensorflow.find(path) is not None:
-            return None
         raise CheckpointError(
             f"{files.options} describes a model, but there are no weights beside it. Put its hdf5 file there, such as "
             f"{files.options.stem.replace('options', 'weights')}.hdf5."

@@ -34,7 +34,7 @@ def write_native(
             (stage / "model").rename(folder)
             return [folder]
         # An old model's parts that the new one lacks would be taken for parts of it.
-        for name in (native.SOFTMAX_FILE, native.VOCABULARY_FILE):
+        for name in (native.SOFTMAX_FILE, native.VOCABULARY_FILE, native.CACHED_WORDS_FILE):
             (folder / name).unlink(missing_ok=True)
         for file in sorted(stage.joinpath("model").iterdir(), key=lambda file: file.name == native.CONFIG_FILE):
             os.replace(file, folder / file.name)

@@ -4,6 +4,7 @@
     model.safetensors      the biLM, and the warm state if there is one
     vocabulary.txt         the words of the softmax or of the word table, if there is one
     softmax.safetensors    the softmax, if it was kept
+    words.safetensors      what a word cache had computed with these weights, if it was put there
     README.md              the model card, if there is one
 
 Weights may be stored as float32, float16, bfloat16, or int8 with one scale a row; they are float32 in memory. Those
@@ -33,7 +34,7 @@ FORMAT = "elmo-torch"
 VERSION = 1
 STORAGES = ("float32", "float16", "bfloat16", "int8")
 CONFIG_FILE, WEIGHTS_FILE, SOFTMAX_FILE = "config.json", "model.safetensors", "softmax.safetensors"
-VOCABULARY_FILE = "vocabulary.txt"
+VOCABULARY_FILE, CACHED_WORDS_FILE = "vocabulary.txt", "words.safetensors"
 _SCALE_SUFFIX = ".row_scale"
 _WARM_STATE = ("warm_state.hidden", "warm_state.cell")
 _EXPECTED = "the config.json of a model that elmo wrote"
@@ -42,8 +43,8 @@ _EXPECTED = "the config.json of a model that elmo wrote"
 def matches(folder: Path) -> bool:
     """Whether the folder is one of ours."""
     try:
-        return json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")).get("format") == FORMAT
-    except (OSError, ValueError, AttributeError):
+        return read_json_object(folder / CONFIG_FILE, expected=_EXPECTED).get("format") == FORMAT
+    except ValueError:  # a CheckpointError, or no possible name of a file
         return False
 
 
@@ -51,7 +52,7 @@ def read(folder: Path, *, with_softmax: bool = True) -> Checkpoint:
     """Open a model folder; tensors stay memory-mapped until they are used."""
     plain = _read_config(folder / CONFIG_FILE)
     config = _bilm_config(plain, folder / CONFIG_FILE)
-    tensors = _read_tensors(folder / WEIGHTS_FILE)
+    tensors = read_tensors(folder / WEIGHTS_FILE)
     warm = [tensors.pop(name, None) for name in _WARM_STATE]
     warm_state = BiLMState(warm[0], warm[1]) if warm[0] is not None and warm[1] is not None else None
     softmax = _read_softmax(folder / SOFTMAX_FILE) if with_softmax and (folder / SOFTMAX_FILE).exists() else None
@@ -73,11 +74,12 @@ def write(
     tensors = dict(checkpoint.tensors)
     if checkpoint.warm_state is not None:
         tensors.update(zip(_WARM_STATE, (checkpoint.warm_state.hidden, checkpoint.warm_state.cell), strict=True))
-    _write_tensors(tensors, folder / WEIGHTS_FILE, storage)
-    plain: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bilm": checkpoint.config.to_dict()}
     # What an older model left in the folder must not be taken for a part of this one.
+    (folder / CACHED_WORDS_FILE).unlink(missing_ok=True)
+    write_tensors(tensors, folder / WEIGHTS_FILE, storage)
+    plain: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bilm": checkpoint.config.to_dict()}
     if checkpoint.softmax is not None:
-        _write_tensors({**vars(checkpoint.softmax)}, folder / SOFTMAX_FILE, softmax_storage or storage)
+        write_tensors({**vars(checkpoint.softmax)}, folder / SOFTMAX_FILE, softmax_storage or storage)
     else:
         (folder / SOFTMAX_FILE).unlink(missing_ok=True)
     if checkpoint.vocabulary is not None:
@@ -111,14 +113,15 @@ def _bilm_config(plain: dict[str, Any], path: Path) -> BiLMConfig:
 
 
 def _read_softmax(path: Path) -> SoftmaxWeights:
-    tensors = _read_tensors(path)
+    tensors = read_tensors(path)
     if tensors.keys() != {"weight", "bias"}:
         found = ", ".join(sorted(tensors)) or "nothing"
         raise CheckpointError(f"{path} holds {found}; expected the weight and the bias of a softmax.")
     return SoftmaxWeights(tensors["weight"], tensors["bias"])
 
 
-def _read_tensors(path: Path) -> dict[str, Tensor]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file in any of our storages, as float32."""
     try:
         stored = load_file(path)
     except (OSError, SafetensorError) as error:
@@ -133,7 +136,8 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _write_tensors(tensors: dict[str, Tensor], path: Path, storage: str) -> None:
+def write_tensors(tensors: dict[str, Tensor], path: Path, storage: str = "float32") -> None:
+    """Write a safetensors file, whole or not at all."""
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         tensor = tensor.detach().cpu()

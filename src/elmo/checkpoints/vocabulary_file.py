@@ -1,6 +1,7 @@
 """The vocabulary file that lies beside a bilm-tf model: `*vocab*.txt`, plain or gzipped (NLPL).
 
-Which one belongs to the model is told by its size: bilm-tf's word table and softmax have one row a word.
+Which one belongs to the model is told by its size: bilm-tf's word table and softmax have one row a word. Others may lie
+beside it, a list of characters, say. Hidden ones are passed over: macOS puts a `._vocab.txt` beside a `vocab.txt`.
 """
 
 from __future__ import annotations
@@ -30,20 +31,31 @@ def find_vocabulary(folder: Path, *, size: int, given: Path | None, needed_for: 
 
 
 def find_optional_vocabulary(folder: Path, *, size: int, given: Path | None, needed_for: str) -> Vocabulary | None:
-    """As `find_vocabulary`, but None if the folder has none; one that does not fit is an error all the same."""
-    files = [given] if given is not None else sorted(file for pattern in _PATTERNS for file in folder.glob(pattern))
-    sizes = []
+    """As `find_vocabulary`, but None if the folder has none; if none of several fits, that is an error all the same."""
+    files = [given] if given is not None else _vocabulary_files(folder)
+    sizes, failures = [], []
     for file in files:
-        vocabulary = read_vocabulary(file)
+        try:
+            vocabulary = read_vocabulary(file)
+        except CheckpointError as error:
+            failures.append(error)
+            continue
         if len(vocabulary) == size:
             return vocabulary
         sizes.append(f"{file.name} has {len(vocabulary):,}")
     if not files:
         return None
+    if not sizes:
+        raise failures[0]
     raise CheckpointError(
         f"The vocabulary in {folder} does not fit: {needed_for} has {size:,} words, but {some_names(sizes)}. "
         "Put the vocabulary file there that the model was trained with."
     )
+
+
+def _vocabulary_files(folder: Path) -> list[Path]:
+    found = (file for pattern in _PATTERNS for file in folder.glob(pattern))
+    return sorted(file for file in found if not file.name.startswith("."))
 
 
 def read_vocabulary(path: Path) -> Vocabulary:

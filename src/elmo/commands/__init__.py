@@ -6,6 +6,7 @@ A subcommand's module is imported when it is called or asked for help, and it im
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -96,10 +97,18 @@ def _options(
     pass
 
 
+def _write_any_text() -> None:
+    """Text goes out in UTF-8, as it comes in, whatever the system would choose; a terminal shows what it can."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
+        sys.stdout.reconfigure(encoding=encoding, errors="replace")
+
+
 def main() -> None:
     """Run the command line: an error of the user's gets one sentence and exit code 2."""
     from elmo.errors import ElmoError
 
+    _write_any_text()
     try:
         app()
     except ElmoError as error:

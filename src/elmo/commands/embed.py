@@ -62,7 +62,7 @@ def embed(
     ] = None,
     address: Annotated[str | None, typer.Option(help="A Ray cluster; by default one is started here.")] = None,
     master: Annotated[str | None, typer.Option(help="A Spark cluster; by default one is started here.")] = None,
-    workers: Annotated[int, typer.Option(help="Processes of the engine; 0: one for every CPU.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes of the engine; 0: as many as the CPUs allow.")] = 0,
     partition_mb: Annotated[
         float | None, typer.Option(help="Text in one partition, for --engine; 8 unless told.")
     ] = None,
@@ -110,8 +110,8 @@ def embed(
     started = time.monotonic()
     with _told_when_stopped(path), _progress_bar(read) as show:
         report = embed_to_file(
-            embedder, sentences, path, format_name=format_name, compress=compress or path.name.endswith(".gz"),
-            resume=resume, overwrite=force, progress=show,
+            embedder, sentences, path, format_name=format_name, compress=compress, resume=resume, overwrite=force,
+            progress=show,
         )  # fmt: skip
     _tell(report, embedder.model.config, path, time.monotonic() - started)
 

@@ -60,10 +60,11 @@ def tokenize(
 
 def _plain_line(sentence: Sentence) -> str:
     line = " ".join(sentence.tokens)
-    if len(line.replace("\t", " ").replace("\n", " ").split(" ")) != max(1, len(sentence.tokens)):
+    num_found = len(line.replace("\t", " ").replace("\n", " ").split(" "))
+    if num_found != max(1, len(sentence.tokens)) or "" in sentence.tokens:
         raise InputError(
-            f"{sentence.source}, line {sentence.line}: a token has a blank inside and cannot be told apart in a plain "
-            "line. Use --offsets, which writes JSON."
+            f"{sentence.source}, line {sentence.line}: a token is empty or has a blank inside and cannot be told apart "
+            "in a plain line. Use --offsets, which writes JSON."
         )
     return line
 
@@ -80,7 +81,7 @@ def _json_line(sentence: Sentence, tokenizer: str) -> str:
 
 @contextmanager
 def _open_output(path: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, or a file that appears under its name only when it is whole."""
+    """Standard output, a pipe, or a file that appears under its name only when it is whole."""
     if path is None or str(path) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from torch import nn
+
+from elmo.bilm.fingerprint import fingerprint
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.pipeline import WriteBehind, read_ahead
 from elmo.embedding.token_lists import SentenceLike, check_tokens
@@ -56,8 +59,17 @@ def embed_to_file(
     overwrite: bool = False,
     progress: Callable[[FileReport], None] | None = None,
 ) -> FileReport:
-    """Write each sentence's vectors under its number; the file's name tells the format unless `format_name` does."""
+    """Write each sentence's vectors under its number; the file's name tells the format unless `format_name` does.
+
+    What ends in .gz is compressed, asked or not.
+    """
+    if isinstance(sentences, str | bytes | Path):
+        raise InputError(
+            f"{str(sentences)[:60]!r} was given; expected the sentences themselves, such as a list of strings. To "
+            "embed a file, give read_sentences(FILE) of elmo.text.inputs; to embed one sentence, put it into a list."
+        )
     name = format_name or format_of(Path(path))
+    compress = compress or Path(path).name.lower().endswith(".gz")
     writer = VectorWriter(
         path, name, layout=_layout(embedder, compress), settings=_settings(embedder), resume=resume, overwrite=overwrite
     )
@@ -149,4 +161,13 @@ def _settings(embedder: Embedder) -> dict[str, object]:
         "precision": embedder.model.precision,
         "state": embedder.state,
         "batch_size": embedder.batch_size if embedder.state == "carry" else None,
+        "warm_state": _warm_fingerprint(embedder),
     }
+
+
+def _warm_fingerprint(embedder: Embedder) -> str | None:
+    """Of the state that sentences start from, which is no weight and does not show in the model's identity."""
+    warm = embedder.model.warm_state
+    if embedder.state != "warm" or warm is None:
+        return None
+    return fingerprint(nn.ParameterDict({"hidden": warm.hidden, "cell": warm.cell}))

@@ -13,20 +13,22 @@ import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import cast
 
 import torch
 from jaxtyping import Float
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from elmo.bilm.model import BiLMState
-from elmo.checkpoints import hub
+from elmo.checkpoints import hub, native
+from elmo.checkpoints.json_file import read_json_object
 from elmo.checkpoints.pretrained import PretrainedBiLM, locate
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.mix.scalar_mix import ScalarMix
 from elmo.text.batches import TokenBatch
+from elmo.whole_files import write_whole
 
 _CONFIG_FILE, _WEIGHTS_FILE = "elmo_layer.json", "elmo_layer.safetensors"
 
@@ -59,9 +61,12 @@ class ElmoLayer(nn.Module):
         """`layers`: which of the biLM's layers are mixed, 0 being the tokens; all by default, (-1,) the last alone."""
         super().__init__()
         num_layers = bilm.config.num_layers
-        self.layers = list(range(num_layers) if layers is None else layers)
+        # Numbers of NumPy's are made Python's, which JSON can hold.
+        self.layers = [index(layer) for layer in (range(num_layers) if layers is None else layers)]
         if not self.layers or not all(-num_layers <= layer < num_layers for layer in self.layers):
             raise ConfigError(f"layers is {self.layers}; expected some of 0 to {num_layers - 1}, this model's layers.")
+        if places < 1:
+            raise ConfigError(f"places is {places}; expected 1 or more, one for every place where ELMo is put in.")
         self.bilm = bilm
         self.keep_markers = keep_markers
         self.dropout = nn.Dropout(dropout)
@@ -111,12 +116,10 @@ class ElmoLayer(nn.Module):
         return [mix.gamma.item() for mix in self._typed_mixes]
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the biLM and the mixes: a folder that needs nothing else."""
+        """Write the biLM and the mixes: a folder that needs nothing else. Each file appears whole or not at all."""
         folder = Path(folder)
         self.bilm.save_pretrained(folder)
-        save_file(
-            {name: tensor.contiguous() for name, tensor in self.mixes.state_dict().items()}, folder / _WEIGHTS_FILE
-        )
+        native.write_tensors(self.mixes.state_dict(), folder / _WEIGHTS_FILE)
         settings = {
             "places": len(self.mixes),
             "dropout": self.dropout.p,
@@ -125,7 +128,7 @@ class ElmoLayer(nn.Module):
             "keep_markers": self.keep_markers,
             "layers": self.layers,
         }
-        (folder / _CONFIG_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        write_whole(folder / _CONFIG_FILE, json.dumps(settings, indent=2) + "\n")
 
     @classmethod
     def from_pretrained(cls, name: str | Path, *, revision: str | None = None, token: str | None = None) -> ElmoLayer:
@@ -136,9 +139,18 @@ class ElmoLayer(nn.Module):
                 f"{folder} has no {_CONFIG_FILE}: it holds a biLM without mixes. "
                 f"Use ElmoLayer(elmo.load({str(name)!r}))."
             )
-        settings = json.loads((folder / _CONFIG_FILE).read_text(encoding="utf-8"))
-        layer = cls(PretrainedBiLM.from_pretrained(folder), **settings)
-        layer.mixes.load_state_dict(load_file(folder / _WEIGHTS_FILE))
+        settings = read_json_object(folder / _CONFIG_FILE, expected="the settings of an ElmoLayer")
+        weights = native.read_tensors(folder / _WEIGHTS_FILE)
+        bilm = PretrainedBiLM.from_pretrained(folder)
+        try:
+            layer = cls(bilm, **settings)
+            layer.mixes.load_state_dict(weights)
+        except (TypeError, ValueError, RuntimeError) as error:  # unknown or impossible settings; other tensors
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise CheckpointError(
+                f"{_CONFIG_FILE} and {_WEIGHTS_FILE} in {folder} do not fit its biLM or each other: {reason}. "
+                "Copy the whole folder again, or save the layer again."
+            ) from error
         return layer
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:

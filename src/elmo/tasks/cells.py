@@ -24,9 +24,9 @@ from typing import Any
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError
+from elmo.folder_lock import held
 from elmo.tasks.catalog import find_task
 from elmo.tasks.digests import content_digest, digest_of, settings_key
-from elmo.tasks.folder_lock import held
 from elmo.tasks.layer_cache import LayerCache
 from elmo.tasks.presets import read_settings
 from elmo.tasks.run import Report, TaskRun, adapted, layer_source, prepare, run

@@ -107,6 +107,11 @@ class TokenIndexer:
                 )
             tokens = [self.begin_sentence, *sentence, self.end_sentence] if markers else sentence
             indexed.append([rows.setdefault(token, len(rows)) for token in tokens])
+        if wrong := [token for token in rows if not isinstance(token, str)]:
+            raise InputError(
+                f"A token is {type(wrong[0]).__name__} ({str(wrong[0])[:40]!r}); expected a string. Give the words "
+                "themselves, not their ids."
+            )
         lengths = np.array([len(row) for row in indexed], dtype=np.int64)
         grid = np.zeros((len(indexed), int(lengths.max(initial=0))), dtype=np.int64)
         for target, row in zip(grid, indexed, strict=True):

@@ -70,8 +70,10 @@ class _End(NamedTuple):
 _MARKS, _UNSPACED_MARKS = ".!?…", "。！？｡।॥"
 _CLOSERS = "\"'”’»)]}」』）】"
 _OPENERS = "\"'“‘«([{„¿¡*_「『（"
+# A run of marks is tried from its first one alone, and once: a page of dots would take its length squared.
 _CANDIDATE = re.compile(
-    rf"[{_MARKS}]+[{re.escape(_CLOSERS)}]*(?=\s)|[{_UNSPACED_MARKS}]+[{re.escape(_CLOSERS)}]*|\n[ \t\r]*\n"
+    rf"(?<![{_MARKS}])[{_MARKS}]++[{re.escape(_CLOSERS)}]*+(?=\s)|[{_UNSPACED_MARKS}]+[{re.escape(_CLOSERS)}]*"
+    r"|\n[ \t\r]*\n"
 )
 _BLANK = re.compile(r"\s")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")

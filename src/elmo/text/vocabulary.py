@@ -42,8 +42,8 @@ class Vocabulary:
         if len(self._ids) != len(self.words):
             first = next(word for index, word in enumerate(self.words) if self._ids[word] != index)
             raise InputError(
-                f"The vocabulary holds the token {first!r} twice; every token must stand there once. "
-                "Remove the second one."
+                f"The vocabulary holds the token {first!r} twice; every token must stand there once. Take the file "
+                "that the model was trained with: ids are line numbers, and without this line all after it would shift."
             )
         missing = [token for token in self.special_tokens if token not in self._ids]
         if missing:

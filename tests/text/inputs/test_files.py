@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,3 +169,13 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
     assert "\n".join(found).encode().replace(b"\r", b"") == data.decode("utf-8-sig").removesuffix(
         "\n"
     ).encode().replace(b"\r", b"")
+
+
+@pytest.mark.parametrize("name", ["corpus.tar", "corpus.tar.gz", "corpus.txt.xz"])
+def test_a_tar_archive_is_no_text(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.txt").write_text("Some words of a line.\n" * 5000)
+    kind = name.rpartition(".")[2]
+    with tarfile.open(tmp_path / name, "w" if kind == "tar" else f"w:{kind}") as archive:  # type: ignore[call-overload]
+        archive.add(tmp_path / "a.txt", "a.txt")
+    with pytest.raises(InputError, match=f"{name} is a tar archive. Unpack it"):
+        lines(tmp_path / name)

@@ -173,6 +173,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "a"}\n{"other": 1, "x": 2}\n', {}, "line 2, has several columns"),
         ("a.jsonl", '{"text": [1, 2]}\n', {}, "line 1: expected text or a list of tokens"),
         ("a.jsonl", "[" * 100_000, {}, "line 1: not JSON"),
+        ("a.jsonl", '{"text": "a"}\n' + "9" * 5000, {}, "line 2: not JSON .*integer string"),
         ("a.parquet", "no parquet at all", {}, "Cannot read .* as Parquet"),
         ("a.txt", "a", {"column": "text"}, "read as lines, which has none"),
     ],

@@ -8,8 +8,9 @@ While it runs, sentences are gathered into parts, complete files of the format, 
 
 A part appears under its name only when it is complete, so the folder itself says how far the run came: nothing can be
 lost from the middle, and nothing doubled. At the end the parts are joined and the result takes its final name in one
-step. A resumed run must read the same input again, and the checksum makes sure of that. Room on disk for the output
-twice is needed while parts are joined.
+step. A resumed run must read the same input again, and the checksum makes sure of that. One process at a time holds the
+folder, so that a run cannot be resumed while it is alive. Room on disk for the output twice is needed while parts are
+joined.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -29,7 +30,8 @@ from typing import Any, Self
 from elmo.embedding.writers.formats import open_format
 from elmo.embedding.writers.record import OutputLayout, PartWriter, Record
 from elmo.errors import ConfigError, InputError
-from elmo.whole_files import write_whole
+from elmo.folder_lock import held
+from elmo.whole_files import is_device, write_whole
 
 PART_BYTES = 64 << 20
 PART_SECONDS = 30.0
@@ -74,11 +76,14 @@ class VectorWriter:
         """Whether nothing is left to do: a resumed run may find its output finished."""
         self.notes: list[str] = []
         """What the finished output lacks, a sentence each."""
-        if resume:
-            self._resume()
-        else:
-            self._start(overwrite)
-        parts = [] if self.complete else self._parts()
+        self._check_path()
+        with ExitStack() as self._lock:
+            if resume:
+                self._resume()
+            else:
+                self._start(overwrite)
+            parts = [] if self.complete else self._parts()
+            self._lock = self._lock.pop_all()  # nothing failed: hold on to it
         self.num_finished = parts[-1].end if parts else 0
         """Sentences that a run before this one has finished; hand them to `skip`, the others to `write`."""
         self._expected_checksum = parts[-1].checksum if parts else 0
@@ -134,34 +139,49 @@ class VectorWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.finish()
-            return
-        # What was gathered is whole as far as it goes. If it cannot be kept, the parts before it still are.
-        with suppress(Exception):
-            self._close_part()
-        if not self.complete and not self._parts():
-            shutil.rmtree(self._folder, ignore_errors=True)
+        with self._lock:
+            if kind is None:
+                self.finish()
+                return
+            # What was gathered is whole as far as it goes. If it cannot be kept, the parts before it still are.
+            with suppress(Exception):
+                self._close_part()
+            if not self.complete and not self._parts():
+                shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _start(self, overwrite: bool) -> None:
+    def _check_path(self) -> None:
         if self.path.is_dir():
             raise ConfigError(f"The output {self.path} is a folder; give the name of a file.")
+        if is_device(self.path):
+            raise ConfigError(f"The output {self.path} is a pipe or a device; give the name of a file.")
+
+    def _start(self, overwrite: bool) -> None:
         if not overwrite and self.path.exists():
             raise ConfigError(f"The output {self.path} exists. Give another name, or --force to replace it.")
-        if not overwrite and self._folder.exists():
-            raise ConfigError(
-                f"{self._folder} holds a run that was stopped. Go on with --resume, or start over with --force."
-            )
         try:
-            if self._folder.exists():
-                shutil.rmtree(self._folder)
-            self._folder.mkdir()
+            self._hold_folder()
+            found = list(self._folder.iterdir())
+            if found and not overwrite:
+                raise ConfigError(
+                    f"{self._folder} holds a run that was stopped. Go on with --resume, or start over with --force."
+                )
+            # The settings go last: parts without them would be taken for parts of this run.
+            for path in sorted(found, key=lambda path: path.name == _SETTINGS):
+                path.unlink()
             self._write_settings()
         except OSError as error:
             raise ConfigError(
                 f"Cannot write {self.path}: {error.strerror} ({self._folder}). Give a name in a folder that exists and "
                 "that you may write to."
             ) from error
+
+    def _hold_folder(self) -> None:
+        """Keep other processes out until this one is done or dead."""
+        self._folder.mkdir(exist_ok=True)
+        if not self._lock.enter_context(held(self._folder, wait=False)):
+            raise ConfigError(
+                f"Another process is writing {self.path} at this moment. Wait until it has ended, or give another name."
+            )
 
     def _resume(self) -> None:
         if not self._folder.exists():
@@ -170,6 +190,7 @@ class VectorWriter:
                 return
             self._start(overwrite=False)
             return
+        self._hold_folder()
         # Killed when nothing was left but to give the name. One part alone becomes the output itself.
         if (self._folder / _DONE).exists() or ((self._folder / _JOINED).exists() and not self._parts()):
             self._take_name()
@@ -227,6 +248,7 @@ class VectorWriter:
             if path.name != _DONE:
                 path.unlink()
         shutil.rmtree(self._folder)
+        self._lock.close()
         self.complete = True
 
     def _count(self, tokens: Sequence[str]) -> None:

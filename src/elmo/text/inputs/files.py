@@ -15,6 +15,7 @@ import glob
 import gzip
 import io
 import lzma
+import os
 import re
 import sys
 import zlib
@@ -180,6 +181,8 @@ def open_binary(source: Source, progress: ReadProgress) -> Iterator[BinaryIO]:
 
 
 def _refuse_binary(source: Source, start: bytes) -> None:
+    if start[257:262] == b"ustar" and 0 in start[:257]:
+        raise InputError(f"{source.name} is a tar archive. Unpack it, and name the files that were in it.")
     if start.count(0) > max(16, len(start) // 10):
         raise InputError(
             f"{source.name} does not hold UTF-8 text: it is full of NUL bytes, like UTF-16 or a binary file. "
@@ -190,8 +193,11 @@ def _refuse_binary(source: Source, start: bytes) -> None:
 def _open_raw(source: Source, progress: ReadProgress) -> AbstractContextManager[io.BufferedReader]:
     if source.path is not None:
         return io.BufferedReader(_CountedFile(source.path, progress), _BLOCK)
-    # Not our file: it stays open. A second buffer around it would hold back lines that have already come.
     stream: Any = sys.stdin.buffer
+    if isinstance(getattr(stream, "raw", None), io.FileIO):
+        # A thread that still waits in sys.stdin's own buffer when Python ends makes it abort.
+        return io.BufferedReader(io.FileIO(os.dup(stream.fileno())), _BLOCK)
+    # Not our file: it stays open. A second buffer around it would hold back lines that have already come.
     return nullcontext(stream if hasattr(stream, "peek") else io.BufferedReader(stream))
 
 

@@ -195,7 +195,7 @@ def read_jsonl(source: Source, options: ReadOptions) -> Iterator[Sentence]:
             continue
         try:
             record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
             raise InputError(
                 f"{source.name}, line {number}: not JSON ({error}). Expected one JSON object, string or list a line."
             ) from None

@@ -26,11 +26,16 @@ def held(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator[b
     # The folder's own lock, not that of a file in it, which would have to be cleared away.
     opened = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(opened, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield _lock(opened, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     finally:
         os.close(opened)
+
+
+def _lock(opened: int, how: int) -> bool:
+    try:
+        fcntl.flock(opened, how)
+    except BlockingIOError:
+        return False
+    except OSError:  # some clusters' file systems know no locks; there it is as on Windows
+        pass
+    return True
