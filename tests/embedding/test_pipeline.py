@@ -81,9 +81,10 @@ def test_the_writers_error_comes_through() -> None:
 def test_an_interrupt_while_standard_input_is_waited_for() -> None:
     """Python itself aborts if a thread is inside sys.stdin's buffer when it ends."""
     code = """
-import sys
+import signal, sys
 from elmo.embedding.pipeline import read_ahead
 from elmo.text.inputs import read_sentences
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit one that is ignored
 try:
     for sentence in read_ahead(read_sentences("-")):
         print(*sentence.tokens, flush=True)
