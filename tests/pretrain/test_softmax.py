@@ -153,7 +153,7 @@ def test_with_all_words_as_negatives_the_losses_are_one() -> None:
     torch.manual_seed(0)
     softmax = WordSoftmax.initialise(50, 6)
     hidden, targets = torch.randn(40, 6), torch.randint(0, 50, (40,))
-    full = float(full_loss(softmax.take(None), hidden, targets))
+    full = full_loss(softmax.take(None), hidden, targets).item()
     differences = []
     for count in (5, 25, 49):
         losses = []
