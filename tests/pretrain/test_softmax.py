@@ -160,7 +160,7 @@ def test_with_all_words_as_negatives_the_losses_are_one() -> None:
         for index in range(200):
             negatives = draw_negatives(count, 50, seed=(count, index))
             rows = softmax.take(needed(targets, negatives))
-            losses.append(float(sampled_loss(rows, hidden, targets, negatives=negatives, num_words=50)))
+            losses.append(sampled_loss(rows, hidden, targets, negatives=negatives, num_words=50).item())
         differences.append(abs(sum(losses) / len(losses) / full - 1))
     assert differences[0] > differences[1] > differences[2]
     assert differences[2] < 0.01
