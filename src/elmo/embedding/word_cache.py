@@ -31,12 +31,14 @@ from torch import Tensor, nn
 from elmo.bilm.fingerprint import fingerprint
 from elmo.bilm.kernels.inference import FirstProducts
 from elmo.bilm.kernels.packing import weights_version
+from elmo.checkpoints import native
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.first_products import FirstProductCache
 from elmo.errors import CheckpointError, ConfigError
 from elmo.whole_files import whole_file
 
-WORDS_FILE = "words.safetensors"
+WORDS_FILE = native.CACHED_WORDS_FILE
+"""Beside a model this name is found, and goes when other weights come."""
 DEFAULT_MAX_BYTES = 256 << 20
 LONGEST_WORD = 200
 """Longer words are computed every time: a model sees the first 50 bytes, but their text would fill the cache."""
