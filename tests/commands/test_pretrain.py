@@ -105,6 +105,7 @@ def test_going_on(model: Path) -> None:
         (["--resume", "nowhere", "--train", "TEXT"], ConfigError, "only --set, --cache and --threads"),
         (["--train", "TEXT", "-o", "out", "--set", "training.epoch=3"], ConfigError, "Did you mean training.epochs"),
         (["--train", "TEXT", "-o", "out", "--from", "./nowhere"], CheckpointError, "nowhere"),
+        (["--train", "TEXT", "-o", "out", "--grow"], ConfigError, "--grow needs a model .* --from"),
         (["nowhere.toml", "--train", "TEXT", "-o", "out"], ConfigError, "Cannot read the settings"),
         (["--train", "TEXT", "-o", "TEXT"], CheckpointError, "Cannot write into"),
     ],

@@ -10,7 +10,7 @@ import torch
 from elmo.checkpoints.pretrained import load
 from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
 from elmo.pretrain import start
-from elmo.pretrain.loop import train
+from elmo.pretrain.loop import evaluate, train
 from elmo.pretrain.settings import PretrainSettings
 from elmo.pretrain.start import Project
 
@@ -199,6 +199,41 @@ def test_a_new_run_from_a_models_weights(
         assert torch.equal(again.run.bilm.state_dict()[name], tensor)
     run(again)
     assert load(tmp_path / "second").card["updates"] == 12
+
+
+def test_a_new_run_from_a_grown_model(project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
+    first = run(project("first"))
+    wider = settings(f"model.cell_dim={first.run.bilm.config.lstm.cell_dim + 8}", "model.num_layers=3")
+    second = start.begin(wider, tmp_path / "second", initial=tmp_path / "first", grown=True)
+    assert second.run.bilm.config.lstm.cell_dim == wider.model.cell_dim
+    assert second.run.bilm.config.lstm.num_layers == 3
+    measured = []
+    for each in (first, second):
+        evaluate(each.run, lambda report: None)
+        measured.append(each.run.heldout["all"]["both"])
+    assert measured[1] == pytest.approx(measured[0], rel=1e-5)
+    run(second)
+    assert load(tmp_path / "second").config == second.run.bilm.config
+
+
+def test_a_run_that_died_before_its_model_was_written_grows_again(
+    project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path
+) -> None:
+    first = run(project("first"))
+    wider = settings(f"model.cell_dim={first.run.bilm.config.lstm.cell_dim + 8}")
+    second = start.begin(wider, tmp_path / "second", initial=tmp_path / "first", grown=True)
+    for path in (tmp_path / "second").glob("*.*"):
+        path.unlink()
+    again = start.resume(tmp_path / "second")
+    for name, tensor in second.run.bilm.state_dict().items():
+        assert torch.equal(again.run.bilm.state_dict()[name], tensor)
+
+
+def test_a_model_does_not_shrink(project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
+    run(project("first"))
+    with pytest.raises(ConfigError, match=r"cell_dim is 4, but the model has"):
+        start.begin(settings("model.cell_dim=4"), tmp_path / "second", initial=tmp_path / "first", grown=True)
+    assert not (tmp_path / "second").exists()
 
 
 def test_a_vocabulary_that_does_not_fit_names_both_sizes(

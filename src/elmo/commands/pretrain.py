@@ -21,6 +21,9 @@ def pretrain(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for the model and its run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     from_model: Annotated[str | None, typer.Option("--from", help="Start from this model's weights.")] = None,
+    grow: Annotated[
+        bool, typer.Option("--grow", help="Make the model of --from as large as [model] says; it computes the same.")
+    ] = False,
     cache: Annotated[Path | None, typer.Option(help="Where the text as numbers is kept (default: in the run).")] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", help="A setting, such as training.epochs=3.")] = None,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch.")] = 0,
@@ -34,7 +37,7 @@ def pretrain(
     from elmo.pretrain.settings import PretrainSettings
 
     if resume is not None:
-        if settings or train or heldout or output or from_model:
+        if settings or train or heldout or output or from_model or grow:
             raise ConfigError(
                 "--resume goes on with a run as it was begun; only --set, --cache and --threads go with it."
             )
@@ -42,8 +45,10 @@ def pretrain(
     else:
         if output is None:
             raise ConfigError("Say where the model goes: -o FOLDER.")
+        if grow and from_model is None:
+            raise ConfigError("--grow needs a model that can grow: give it with --from.")
         changes = [*(overrides or ()), *training_run.source_overrides(train, heldout)]
         chosen = read_settings(PretrainSettings, settings, overrides=changes)
-        project = start.begin(chosen, output, cache=cache, initial=from_model, world=world, say=say)
+        project = start.begin(chosen, output, cache=cache, initial=from_model, grown=grow, world=world, say=say)
     training_run.carry_out(project, say)
     world.leave()

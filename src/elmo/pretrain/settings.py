@@ -5,7 +5,7 @@ The defaults are the `small` shape with the modern recipe.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from elmo.bilm.config import Activation, BiLMConfig, CharCnnConfig, LstmConfig, WordEmbeddingConfig
@@ -61,6 +61,14 @@ class ModelSettings:
             word_embedding=WordEmbeddingConfig(num_words, self.word_dim) if self.word_dim else None,
             tokenizer=self.tokenizer,
         )
+
+    def larger(self, config: BiLMConfig) -> BiLMConfig:
+        """The model `config` with the sizes of these settings; how it reads text and cuts numbers stays."""
+        lstm = replace(
+            config.lstm, cell_dim=self.cell_dim, projection_dim=self.projection_dim, num_layers=self.num_layers
+        )
+        char_cnn = CharCnnConfig(self.character_dim, self.filters, self.num_highway, self.activation)
+        return replace(config, lstm=lstm, char_cnn=None if config.char_cnn is None else char_cnn)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 from safetensors import SafetensorError
 
 from elmo import config
+from elmo.bilm.grow import grow
 from elmo.bilm.initialise import initialise
 from elmo.bilm.model import BiLM
 from elmo.checkpoints import native
@@ -133,24 +134,41 @@ def begin(
     *,
     cache: Path | None = None,
     initial: str | Path | None = None,
+    grown: bool = False,
     world: World | None = None,
     say: Say = lambda line: None,
 ) -> Project:
-    """A new run, from random weights or from those of the model `initial`."""
+    """A new run, from random weights or from those of the model `initial`.
+
+    The model keeps its shape, whatever `settings.model` says; `grown` makes it as large as they say.
+    """
     world = world or World()
     if world.leads and has_run(folder):
         raise CheckpointError(
             f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
         )
     with all_or_nothing(folder) if world.leads else nullcontext():
-        model = None if initial is None else load(initial)
+        model = None if initial is None else _load_initial(initial, settings, grown=grown)
         if world.leads:
             # Before the text is read, so that a run that dies while it reads can be resumed too.
-            _write_settings(folder / "run" / SETTINGS_FILE, settings, _origins(cache, initial))
+            _write_settings(folder / "run" / SETTINGS_FILE, settings, _origins(cache, initial, grown=grown))
         project = _assemble(settings, folder, cache, model, world, say)
     if initial is not None and world.leads:
         project.export()
     return project
+
+
+def _load_initial(initial: str | Path, settings: PretrainSettings, *, grown: bool) -> PretrainedBiLM:
+    model = load(initial)
+    if not grown:
+        return model
+    generator = torch.Generator().manual_seed(settings.training.seed)
+    larger = grow(model, settings.model.larger(model.config), generator)
+    # A warm state has the cells of before, and is soon out of date anyway.
+    checkpoint = replace(
+        model.to_checkpoint(), config=larger.config, tensors=dict(larger.state_dict()), warm_state=None
+    )
+    return PretrainedBiLM.from_checkpoint(checkpoint, source=str(initial))
 
 
 def resume(
@@ -173,7 +191,10 @@ def resume(
         _refuse_changes(config.read(PretrainSettings, path), settings, folder)
     initial = None
     if "from" in origins:
-        initial = load(folder if native.matches(folder) else origins["from"])
+        if native.matches(folder):
+            initial = load(folder)
+        else:
+            initial = _load_initial(origins["from"], settings, grown="grown" in origins)
     corpus = Path(origins["cache"]) if "cache" in origins else None
     project = _assemble(settings, folder, corpus, initial, world, say)
     if latest is None:
@@ -218,12 +239,12 @@ def _write_settings(path: Path, settings: PretrainSettings, origins: dict[str, s
     write_whole(path, above + config.to_toml(settings))
 
 
-def _origins(cache: Path | None, initial: str | Path | None) -> dict[str, str]:
+def _origins(cache: Path | None, initial: str | Path | None, *, grown: bool = False) -> dict[str, str]:
     """Where the text and the weights come from, wherever the run is resumed."""
     found = {} if cache is None else {"cache": str(cache.absolute())}
     if initial is not None:
         found["from"] = str(Path(initial).absolute() if Path(initial).exists() else initial)
-    return found
+    return found | ({"grown": "as [model] says"} if grown else {})
 
 
 def _read_origins(path: Path) -> dict[str, str]:
