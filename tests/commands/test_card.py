@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.commands.card import card
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, InputError
 from elmo.pretrain.scoring import Scorer
 from elmo.text.vocabulary import Vocabulary
 
@@ -64,3 +64,11 @@ def test_every_text_has_a_name_of_its_own(names: tuple[str, ...], message: str) 
     options = [part for name in names for part in ("--heldout", f"{name}={name}.txt")]
     with pytest.raises(ConfigError, match=message):
         CliRunner().invoke(app, ["no/such/model", *options], catch_exceptions=False)
+
+
+def test_what_would_be_for_nothing_is_told_first(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--wordnet is for word senses alone"):
+        CliRunner().invoke(app, ["no/such/model", "--wordnet", str(tmp_path)], catch_exceptions=False)
+    (tmp_path / "card.json").mkdir()
+    with pytest.raises(InputError, match=r"card\.json cannot be written"):
+        CliRunner().invoke(app, ["no/such/model", "-o", str(tmp_path)], catch_exceptions=False)

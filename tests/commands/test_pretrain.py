@@ -8,7 +8,9 @@ import tiny_model
 from typer.testing import CliRunner
 
 from elmo.commands import app
+from elmo.config import read as read_settings
 from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
+from elmo.pretrain.settings import PretrainSettings
 
 TINY = [
     "model.projection_dim=8",
@@ -105,6 +107,12 @@ def test_going_on(model: Path) -> None:
         (["--resume", "nowhere", "--train", "TEXT"], ConfigError, "only --set, --cache and --threads"),
         (["--train", "TEXT", "-o", "out", "--set", "training.epoch=3"], ConfigError, "Did you mean training.epochs"),
         (["--train", "TEXT", "-o", "out", "--from", "./nowhere"], CheckpointError, "nowhere"),
+        (
+            ["--train", "TEXT", "-o", "out", "--from", "english", "--set", "model.cell_dim=2048"],
+            ConfigError,
+            "model.cell_dim=2048 does nothing with --from",
+        ),
+        (["--train", "TEXT", "-o", "out", "--set", "model.tokenizer=moses"], ConfigError, "no tokeniser 'moses'"),
         (["--train", "TEXT", "-o", "out", "--grow"], ConfigError, "--grow needs a model .* --from"),
         (["nowhere.toml", "--train", "TEXT", "-o", "out"], ConfigError, "Cannot read the settings"),
         (["--train", "TEXT", "-o", "TEXT"], CheckpointError, "Cannot write into"),
@@ -133,6 +141,32 @@ def test_settings_out_of_range(tmp_path: Path, text: Path, override: str) -> Non
     with pytest.raises(ConfigError, match=rf"{name} is {value}; expected a .*number"):
         elmo("pretrain", "--train", text, "--heldout", text, "-o", tmp_path / "out", *overrides(), "--set", override)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "optimiser.clip_norm=-1.0",
+        "optimiser.loss_scale=0.0",
+        "optimiser.betas=[0.9, 1.0]",
+        "optimiser.epsilon=-1.0",
+        "optimiser.weight_decay=-0.1",
+        "model.num_highway=-1",
+        'data.train=[{name = "a", files = ["x"]}, {name = "a", files = ["y"]}]',
+        'data.heldout=[{name = "all", files = ["x"]}]',
+    ],
+)
+def test_settings_that_would_train_backwards_or_vanish(override: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{override.partition('=')[0]}.* is .*; expected "):
+        read_settings(PretrainSettings, None, overrides=[override])
+
+
+def test_hdf5_that_cannot_hold_the_model_is_told_before_training(tmp_path: Path, text: Path) -> None:
+    spelt = ["--set", "model.characters=codepoints", "--set", "training.updates=2"]
+    elmo("pretrain", "--train", text, "-o", tmp_path / "spelt", *overrides(), *spelt)
+    with pytest.raises(CheckpointError, match="code points of its own table"):
+        elmo("finetune", tmp_path / "spelt", "--train", text, "-o", tmp_path / "new", "--hdf5", tmp_path / "h")
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_file_name_beyond_the_basic_plane(tmp_path: Path, text: Path) -> None:

@@ -4,6 +4,7 @@ import gzip
 import lzma
 import os
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,30 @@ def test_a_build_that_was_interrupted_is_made_again(tmp_path: Path) -> None:
     (tmp_path / "corpus" / "corpus.json").unlink()
     (tmp_path / "corpus" / "tokens.u32").write_bytes(b"rubbish!")
     assert texts(open_or_build(tmp_path / "corpus", train=[source]), "train") == ["a b"]
+
+
+def test_two_that_build_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.txt", "a b c\n" * 20_000)
+    said: list[str] = []
+
+    def build() -> Corpus:
+        return open_or_build(tmp_path / "corpus", train=[source], say=said.append)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.submit(build), pool.submit(build)
+        assert first.result().fingerprint == second.result().fingerprint
+    assert sorted(line.split(",")[0] for line in said) == [
+        "corpus: train a: 60",
+        f"corpus: using {tmp_path / 'corpus'}",
+    ]
+
+
+def test_the_same_names_from_fewer_files(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    one, other = write(tmp_path / "x.txt", "a b\n"), write(tmp_path / "b" / "x.txt", "a b\n")
+    open_or_build(tmp_path / "corpus", train=[one], heldout=[one])
+    with pytest.raises(InputError, match="it had 1 files, now there are 2"):
+        open_or_build(tmp_path / "corpus", train=[one], heldout=[other])
 
 
 def test_every_nth_line_can_be_held_out(tmp_path: Path) -> None:

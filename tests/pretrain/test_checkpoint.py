@@ -82,3 +82,10 @@ folder.save(RunState({"weight": torch.ones(100_000)}, {}), update=2)
     assert "The last good checkpoint is" in result.stderr and "update-000000001.safetensors" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["update-000000001.safetensors"]
     assert torch.equal(read(tmp_path / "update-000000001.safetensors").tensors["weight"], torch.ones(10))
+
+
+def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, keep=2)
+    (tmp_path / "update-000000002.safetensors.partial").write_bytes(b"half of it")
+    path = folder.save(state(), update=3)
+    assert list(tmp_path.iterdir()) == [path]

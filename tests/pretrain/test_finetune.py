@@ -216,6 +216,11 @@ def test_killed_while_it_was_laid_down(
         begin()
 
 
+def test_the_softmax_alone_has_its_own_length(settings: Callable[..., FinetuneSettings]) -> None:
+    head = settings("head_epochs=0.5", "training.updates=1000", "training.minutes=60.0").head_run().training
+    assert (head.epochs, head.updates, head.minutes) == (0.5, None, None)
+
+
 def test_what_is_refused(
     make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
 ) -> None:
@@ -225,6 +230,8 @@ def test_what_is_refused(
     with pytest.raises(CheckpointError, match="4 words, but its softmax has 5 rows"):
         finetune.begin(str(tmp_path / "odd"), tmp_path / "new", settings(), world=World(), say=lambda line: None)
     with_softmax(make_bilm(), ("the", "a")).save_pretrained(tmp_path / "old")
+    with pytest.raises(CheckpointError, match="holds a model already"):
+        finetune.begin(str(tmp_path / "old"), tmp_path / "odd", settings(), world=World(), say=lambda line: None)
     lost = settings('data.heldout=[{name = "lost", files = ["nowhere.txt"]}]')
     with pytest.raises(InputError, match=r"nowhere\.txt"):
         finetune.begin(str(tmp_path / "old"), tmp_path / "new", lost, world=World(), say=lambda line: None)

@@ -141,6 +141,23 @@ def test_asked_to_stop(tmp_path: Path, train_file: Path, heldout_file: Path, num
     assert read(folder / f"run/checkpoints/update-{last['update']:09d}.safetensors").counters["progress"]["update"] > 3
 
 
+def test_a_second_process_leaves_a_living_run_alone(tmp_path: Path, train_file: Path, heldout_file: Path) -> None:
+    folder = tmp_path / "run"
+    arguments = command(*begin(train_file, heldout_file, "training.updates=100000"), "-o", str(folder))
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=environment())
+    try:
+        wait_for(folder, 4, process)
+        second = subprocess.run(
+            command("--resume", str(folder)), capture_output=True, text=True, env=environment(), check=False
+        )
+        assert second.returncode == 2
+        assert "Another process is training in" in second.stderr
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("batching", ["streams", "sentences"])
 def test_two_processes_are_one(tmp_path: Path, train_file: Path, heldout_file: Path, batching: str) -> None:

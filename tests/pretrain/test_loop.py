@@ -134,7 +134,7 @@ def test_epochs_end_where_the_text_does(project: Make) -> None:
 
 def test_the_best_checkpoint_is_kept_and_is_the_model(project: Make, tmp_path: Path) -> None:
     # A learning rate that soon does harm: the best model is an early one.
-    options = ["optimiser.learning_rate=0.05", "optimiser.schedule=constant", "training.updates=20"]
+    options = ["optimiser.learning_rate=0.5", "optimiser.schedule=constant", "training.updates=20"]
     made = project("run", *options, "training.evaluate_every=1", "training.keep_checkpoints=1", "training.dropout=0")
     reports = [report for report in run(made) if report.kind == "heldout"]
     best = min(reports, key=lambda report: report.values["all"]["both"])
@@ -143,6 +143,8 @@ def test_the_best_checkpoint_is_kept_and_is_the_model(project: Make, tmp_path: P
     model = load(tmp_path / "run")
     name = next(iter(model.state_dict()))
     assert torch.equal(model.state_dict()[name], kept.tensors[f"bilm.{name}"])
+    assert best.update < 20 and model.card["updates"] == best.update
+    assert model.card["tokens_seen"] == kept.counters["progress"]["tokens"]
     updates = {best.update, 20}
     assert made.checkpoints.paths() == [made.checkpoints.path(update) for update in sorted(updates)]
 

@@ -1,15 +1,18 @@
 """Beginning and going on: what fits together and what is refused."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from elmo import config
 from elmo.checkpoints.pretrained import load
 from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
 from elmo.pretrain import start
+from elmo.pretrain.checkpoint import CheckpointFolder
 from elmo.pretrain.loop import evaluate, train
 from elmo.pretrain.settings import PretrainSettings
 from elmo.pretrain.start import Project
@@ -249,9 +252,93 @@ def test_a_vocabulary_that_does_not_fit_names_both_sizes(
     assert not (tmp_path / "second").exists()
     # As TensorFlow's checkpoints are: a softmax, and its words elsewhere.
     (tmp_path / "first" / "vocabulary.txt").unlink()
-    with pytest.raises(ConfigError, match=rf"has 4 words, but the model's softmax has {number}"):
+    with pytest.raises(ConfigError, match=rf"softmax of {number} words, but does not say which they are"):
         start.begin(settings("data.vocabulary_size=4"), tmp_path / "second", initial=tmp_path / "first")
     assert not (tmp_path / "second").exists()
+
+
+def test_a_vocabulary_of_other_words_in_the_same_number(
+    project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path
+) -> None:
+    run(project("first"))
+    words = list(load(tmp_path / "first").vocabulary or ())
+    turned = tmp_path / "turned.txt"
+    turned.write_text("".join(f"{word}\n" for word in [*words[:3], *reversed(words[3:])]), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"turned\.txt has other words than the model.*elmo finetune"):
+        start.begin(settings(f"data.vocabulary={turned}"), tmp_path / "second", initial=tmp_path / "first")
+    turned.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    start.begin(settings(f"data.vocabulary={turned}"), tmp_path / "second", initial=tmp_path / "first")
+
+
+def test_a_model_that_stands_there_is_not_replaced(
+    project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path
+) -> None:
+    run(project("first"))
+    load(tmp_path / "first").save_pretrained(tmp_path / "mine")
+    before = {path: path.read_bytes() for path in (tmp_path / "mine").iterdir()}
+    with pytest.raises(CheckpointError, match="holds a model already"):
+        project("mine")
+    assert {path: path.read_bytes() for path in (tmp_path / "mine").iterdir()} == before
+
+
+def test_the_settings_name_the_shape_that_is_trained(
+    project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path
+) -> None:
+    first = run(project("first"))
+    start.begin(settings("model.cell_dim=99"), tmp_path / "second", initial=tmp_path / "first")
+    assert config.read(PretrainSettings, tmp_path / "second/run/settings.toml").model == first.run.settings.model
+
+
+@pytest.mark.parametrize(("line", "word"), [("a !!!MAXTERMID b\n", "'!!!MAXTERMID'"), ("a b\r\r\n", r"'b\\r'")])
+def test_a_word_that_no_vocabulary_file_holds_is_told_before_training(
+    project: Make, train_file: Path, line: str, word: str
+) -> None:
+    train_file.write_bytes(20 * line.encode())
+    with pytest.raises(InputError, match=f"{word} cannot stand in a vocabulary file.*Take it out of the text"):
+        project("run")
+    assert not train_file.with_name("run").exists()
+
+
+def test_an_unforeseen_error_leaves_nothing_in_the_way(
+    project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "make_batches", fail)
+        with pytest.raises(ZeroDivisionError):
+            project("run")
+    assert not (tmp_path / "run").exists()
+    project("run")
+
+
+@pytest.mark.parametrize(("before", "after", "scale"), [("float32", "float16", 2.0**14), ("float16", "float32", 1.0)])
+def test_another_precision_has_its_own_scale(
+    project: Make, tmp_path: Path, before: str, after: str, scale: float
+) -> None:
+    made = project("run", f"training.precision={before}")
+    made.checkpoints.save(made.run.state(), update=0)
+    resumed = start.resume(tmp_path / "run", overrides=[f"training.precision={after}"])
+    assert resumed.run.progress.half_scale == scale
+
+
+def test_room_that_its_own_checkpoints_take_is_free(
+    project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk on which the run fits just once."""
+    made = run(project("run"))
+    size = sum(path.stat().st_size for path in made.checkpoints.paths())
+    needed: list[int] = []
+    monkeypatch.setattr(CheckpointFolder, "check_space", lambda self, number: needed.append(number))
+    start.resume(tmp_path / "run")
+    monkeypatch.undo()
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=needed[-1] - size))
+    start.resume(tmp_path / "run")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=needed[-1] - size - 1))
+    with pytest.raises(CheckpointError, match="need about"):
+        start.resume(tmp_path / "run")
 
 
 def test_what_was_there_before_a_failed_beginning_stays(

@@ -73,6 +73,8 @@ def _fixed(config: BiLMConfig) -> dict[str, Any]:
     """Every number of a config that has to stay, by its name."""
     parts = config.to_dict()
     lstm, char_cnn = parts.pop("lstm"), parts.pop("char_cnn") or {}
+    if char_cnn:
+        char_cnn["character_dim"] = char_cnn.pop("embedding_dim")  # as the settings call it
     flat = parts | lstm | char_cnn
     return {name: value for name, value in flat.items() if name not in ("cell_dim", "num_layers", "filters")}
 

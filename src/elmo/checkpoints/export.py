@@ -46,20 +46,24 @@ def write_hdf5(checkpoint: Checkpoint, target: Path, *, force: bool = False) -> 
 
     `target` is the weights file, or else a folder for weights.hdf5 and options.json.
     """
-    config = allennlp.expressible(checkpoint)
-    weights = target if target.suffix in allennlp.WEIGHT_SUFFIXES else target / "weights.hdf5"
-    files = [weights, allennlp.options_path(weights)]
-    if config.word_embedding is not None:
-        files.append(weights.with_name(allennlp.VOCABULARY_FILE))
+    files = hdf5_files(checkpoint, target)
     for file in files:
         _refuse_to_replace(file, force, is_folder=False)
-    with _staged(weights.parent) as stage:
+    with _staged(files[0].parent) as stage:
         staged = [stage / file.name for file in files]
         allennlp.write(checkpoint, staged[0], options=staged[1])
         # The weights come last: without them, nothing takes the rest for a model.
         for source, file in reversed(list(zip(staged, files, strict=True))):
             os.replace(source, file)
     return files
+
+
+def hdf5_files(checkpoint: Checkpoint, target: Path) -> list[Path]:
+    """What `write_hdf5` will write, the weights first; refuses a model that the layout cannot hold."""
+    config = allennlp.expressible(checkpoint)
+    weights = target if target.suffix in allennlp.WEIGHT_SUFFIXES else target / "weights.hdf5"
+    vocabulary = [] if config.word_embedding is None else [weights.with_name(allennlp.VOCABULARY_FILE)]
+    return [weights, allennlp.options_path(weights), *vocabulary]
 
 
 def _refuse_to_replace(path: Path, force: bool, *, is_folder: bool) -> None:

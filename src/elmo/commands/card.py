@@ -45,8 +45,13 @@ def card(
 ) -> None:
     """Measure a model for its card: perplexity, parts of speech, word senses, precision."""
     from elmo.analysis.corpus_files import labelled_corpora
+    from elmo.analysis.files import check_place
 
+    if wordnet is not None and senses is None:
+        raise ConfigError("--wordnet is for word senses alone: give the sense-tagged text with --senses, too.")
     texts = _named_texts(heldout)
+    for ending in (".md", ".json"):
+        check_place(output / f"{name}{ending}")
     corpora = labelled_corpora([pos], "both") if pos is not None else None
     embedder = open_embedder(model, "reset")
     watch = Stopwatch()

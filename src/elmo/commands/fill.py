@@ -27,7 +27,6 @@ def fill(
     """Print the words that fit a gap best, judged from both sides."""
     from elmo.checkpoints.pretrained import load
     from elmo.pretrain.scoring import Scorer
-    from elmo.text.tokenizer import words
 
     if state not in ("reset", "warm"):
         raise ConfigError(f"--state is {state!r}; expected reset or warm: no sentence comes before this one.")
@@ -36,12 +35,28 @@ def fill(
         found = max(0, len(parts) - 1)
         raise InputError(f"The sentence has {found} gaps {gap!r}; expected one. Write {gap} where the word is missing.")
     opened = load(model)
-    left, right = (words(part, tokenizer or opened.config.tokenizer) for part in parts)
+    tokens, place = _around(parts[0], parts[1], tokenizer or opened.config.tokenizer)
     scorer = Scorer(opened, state=state, source=model or "the bundled model")
-    candidates = scorer.fill([*left, gap, *right], len(left), count=count)
+    candidates = scorer.fill(tokens, place, count=count)
     if as_json:
         typer.echo(json.dumps([vars(candidate) for candidate in candidates], ensure_ascii=False))
         return
     typer.echo("    both  forward  backward")
     for candidate in candidates:
         typer.echo(f"{candidate.probability:8.2%} {candidate.forward:8.2%} {candidate.backward:9.2%}  {candidate.word}")
+
+
+def _around(left: str, right: str, tokenizer: str) -> tuple[list[str], int]:
+    """The tokens of the sentence with a word in the gap, and where it stands.
+
+    The sides are split together: "Mr." at the end of a side alone would lose its full stop, and "'s" be a quote.
+    """
+    from elmo.text.tokenizer import words
+
+    word = "gap"
+    while word in left + right:
+        word += "p"
+    tokens = words(left + word + right, tokenizer)
+    if word not in tokens:  # the gap is part of a word
+        tokens = words(f"{left} {word} {right}", tokenizer)
+    return tokens, tokens.index(word)

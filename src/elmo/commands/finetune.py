@@ -29,7 +29,7 @@ def finetune(
     resume: Annotated[Path | None, typer.Option(help="Go on with the fine-tuning in this folder.")] = None,
     hdf5: Annotated[Path | None, typer.Option(help="Also write weights and options for AllenNLP and others.")] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", help="A setting, such as training.epochs=2.")] = None,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch.")] = 0,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch.", min=0)] = 0,
 ) -> None:
     """Train a model on for one epoch on a domain's text; prints held-out perplexity before and after."""
     from elmo.commands import training_run
@@ -38,14 +38,16 @@ def finetune(
     from elmo.pretrain import finetune
 
     folder = resume or output
-    if hdf5 is not None and world.leads:
-        _check_free(hdf5)
     if resume is not None:
         if model or train or heldout or output or settings or overrides:
             raise ConfigError("--resume goes on with a run as it was begun; only --hdf5 and --threads go with it.")
+        if hdf5 is not None and world.leads and finetune.has_plan(resume):
+            _require_writable(hdf5, resume / finetune.START)
     elif model is None or output is None:
         raise ConfigError("Say which model, and where the result goes: elmo finetune MODEL --train TEXT -o FOLDER.")
     else:
+        if hdf5 is not None and world.leads:
+            _require_writable(hdf5, model)
         finetune.begin(model, output, _read_settings(settings, overrides, train, heldout), world=world, say=say)
     assert folder is not None
     for title, project in finetune.stages(folder, world=world, say=say):
@@ -92,12 +94,12 @@ def _tell_change(folder: Path) -> None:
     (folder / "run" / "before_after.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
-def _check_free(target: Path) -> None:
+def _require_writable(target: Path, model: str | Path) -> None:
     """Refuse now what would be refused after an hour of training."""
-    from elmo.checkpoints import allennlp
+    from elmo.checkpoints.export import hdf5_files
+    from elmo.checkpoints.pretrained import load
 
-    weights = target if target.suffix in allennlp.WEIGHT_SUFFIXES else target / "weights.hdf5"
-    for path in (weights, allennlp.options_path(weights)):
+    for path in hdf5_files(load(model).to_checkpoint(), target):
         if path.exists():
             raise ConfigError(f"--hdf5 would replace {path}, which exists already. Give another name.")
 

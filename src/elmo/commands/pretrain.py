@@ -26,7 +26,7 @@ def pretrain(
     ] = False,
     cache: Annotated[Path | None, typer.Option(help="Where the text as numbers is kept (default: in the run).")] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", help="A setting, such as training.epochs=3.")] = None,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch.")] = 0,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch.", min=0)] = 0,
 ) -> None:
     """Train a biLM on plain text; stop it any time and go on with --resume."""
     from elmo.commands import training_run
@@ -47,6 +47,11 @@ def pretrain(
             raise ConfigError("Say where the model goes: -o FOLDER.")
         if grow and from_model is None:
             raise ConfigError("--grow needs a model that can grow: give it with --from.")
+        shape = [change for change in overrides or () if change.startswith("model.")]
+        if shape and from_model is not None and not grow:
+            raise ConfigError(
+                f"--set {shape[0]} does nothing with --from: the model has its shape. --grow makes it larger."
+            )
         changes = [*(overrides or ()), *training_run.source_overrides(train, heldout)]
         chosen = read_settings(PretrainSettings, settings, overrides=changes)
         project = start.begin(chosen, output, cache=cache, initial=from_model, grown=grow, world=world, say=say)

@@ -7,9 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import typer
+
+from elmo import folder_lock
+from elmo.errors import CheckpointError
 
 if TYPE_CHECKING:
     from elmo.pretrain.loop import Report
@@ -81,6 +85,15 @@ def _announce(project: Project, say: Say) -> None:
 
 def carry_out(project: Project, say: Say, *, measure_first: bool = False) -> bool:
     """Train, with reports to the screen and to files; returns whether the run came to its end."""
+    with folder_lock.held(project.run_folder, wait=False) if project.run.world.leads else nullcontext(True) as ours:
+        if not ours:
+            raise CheckpointError(
+                f"Another process is training in {project.folder}. Wait for it, or stop it (Ctrl-C) and try again."
+            )
+        return _train(project, say, measure_first=measure_first)
+
+
+def _train(project: Project, say: Say, *, measure_first: bool) -> bool:
     from elmo.pretrain.logs import CURVES_FILE, LOG_FILE, JsonLog, TensorBoardLog, draw_curves, tensorboard_is_installed
     from elmo.pretrain.loop import evaluate, train
 

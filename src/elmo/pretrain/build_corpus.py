@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from elmo import folder_lock
 from elmo.errors import InputError
 from elmo.pretrain.corpus import (
     COUNTS_FILE,
@@ -32,7 +33,7 @@ from elmo.text.inputs.files import ReadProgress, find_sources, read_lines
 from elmo.text.inputs.files import Source as TextFile
 from elmo.text.tokenizer import words
 from elmo.text.vocabulary import Vocabulary
-from elmo.whole_files import write_whole
+from elmo.whole_files import whole_file, write_whole
 
 _BUFFERED_TOKENS = 1 << 20
 VERSION = 1
@@ -86,10 +87,12 @@ def open_or_build(
     if hold_out and not heldout:
         texts += [replace(text, role="heldout") for text in texts]
     recipe = _recipe(texts, tokenizer, vocabulary)
-    known = _known_index(folder)
-    if known is None:
-        _build(folder, texts, recipe, vocabulary, say)
-        return Corpus(folder)
+    # Runs may share a folder: one makes the corpus while the others wait for it.
+    with folder_lock.held(folder):
+        known = _known_index(folder)
+        if known is None:
+            _build(folder, texts, recipe, vocabulary, say)
+            return Corpus(folder)
     difference = _difference(known, recipe, texts)
     if difference:
         raise InputError(
@@ -115,7 +118,6 @@ def _find_files(source: Source) -> list[Path]:
 
 
 def _build(folder: Path, texts: list[_Text], recipe: dict[str, Any], vocabulary: Vocabulary | None, say: Say) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("spelling-*.u16"):
         old.unlink()
     fingerprints = {str(path): _fingerprint(path) for text in texts for path in text.files}
@@ -125,8 +127,8 @@ def _build(folder: Path, texts: list[_Text], recipe: dict[str, Any], vocabulary:
     specials = SPECIALS if vocabulary is None else vocabulary.special_tokens
     special_ids = [ids[token] for token in specials]
     sources = _write_ids(folder, texts, ids, (special_ids[0], special_ids[1]), recipe["tokenizer"])
-    (folder / LEXICON_FILE).write_text("".join(f"{word}\n" for word in lexicon), encoding="utf-8", newline="\n")
-    np.array(counts, dtype=np.float64).tofile(folder / COUNTS_FILE)
+    write_whole(folder / LEXICON_FILE, "".join(f"{word}\n" for word in lexicon))
+    write_whole(folder / COUNTS_FILE, np.array(counts, dtype=np.float64).tobytes())
     contents = [entry["sha256"] for entry in fingerprints.values()]
     index = {
         "recipe": recipe,
@@ -183,7 +185,12 @@ def _write_ids(
 ) -> list[CorpusSource]:
     sources: list[CorpusSource] = []
     position = num_sentences = 0
-    with (folder / TOKENS_FILE).open("wb") as tokens_file, (folder / SENTENCES_FILE).open("wb") as sentences_file:
+    with (
+        whole_file(folder / TOKENS_FILE) as tokens_path,
+        whole_file(folder / SENTENCES_FILE) as sentences_path,
+        tokens_path.open("wb") as tokens_file,
+        sentences_path.open("wb") as sentences_file,
+    ):
         tokens, starts = array("I"), array("Q")
         for text in texts:
             first_sentence, first_position = num_sentences, position
@@ -242,6 +249,8 @@ def _difference(known: dict[str, Any], recipe: dict[str, Any], texts: list[_Text
     if known["recipe"]["sources"] != recipe["sources"]:
         return "its sources, their files or their weights differ"
     paths = dict.fromkeys(path for text in texts for path in text.files)
+    if len(paths) != len(known["files"]):
+        return f"it had {len(known['files'])} files, now there are {len(paths)}"
     for path, (name, entry) in zip(paths, known["files"].items(), strict=True):
         status = path.stat()
         unchanged = str(path) == name and status.st_size == entry["size"] and status.st_mtime_ns == entry["modified"]

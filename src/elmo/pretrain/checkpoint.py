@@ -50,6 +50,8 @@ class CheckpointFolder:
         """Write a checkpoint, then drop old ones; the best one stays."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.path(update)
+        for remains in self.folder.glob(f"{_PREFIX}*.partial"):  # of a killed process: one at a time writes here
+            remains.unlink()
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
         try:
             with whole_file(path) as partial:
@@ -76,7 +78,8 @@ class CheckpointFolder:
             raise CheckpointError(
                 f"Cannot write into {self.folder}: {error.strerror}. Choose another folder with -o."
             ) from error
-        free = shutil.disk_usage(self.folder).free
+        # New checkpoints take the place of those that are there.
+        free = shutil.disk_usage(self.folder).free + sum(path.stat().st_size for path in self.paths())
         if free < needed:
             raise CheckpointError(
                 f"{self.folder} has {free / 1e6:,.1f} MB free, but the checkpoints of this run need about "

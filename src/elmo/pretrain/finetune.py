@@ -33,13 +33,13 @@ from elmo.pretrain.settings import (
     SoftmaxSettings,
     TrainingSettings,
 )
-from elmo.pretrain.start import Project, Say, all_or_nothing, has_run, open_corpus, resume
+from elmo.pretrain.start import Project, Say, all_or_nothing, has_run, open_corpus, refuse_to_replace, resume
 from elmo.pretrain.start import begin as begin_run
 from elmo.pretrain.world import World
 from elmo.text.vocabulary import Vocabulary
 from elmo.whole_files import write_whole
 
-_PLAN, _START, _HEAD = Path("run/finetune.toml"), Path("run/start"), Path("run/head")
+_PLAN, START, _HEAD = Path("run/finetune.toml"), Path("run/start"), Path("run/head")
 _CORPUS = Path("run/corpus")
 
 
@@ -81,7 +81,9 @@ class FinetuneSettings:
             softmax=self.softmax,
             optimiser=replace(self.optimiser, learning_rate=self.head_learning_rate),
             # Without dropout: the biLM is then the same for every reading, as it will be in use.
-            training=replace(self.training, epochs=self.head_epochs, only_softmax=True, dropout=0.0),
+            training=replace(
+                self.training, epochs=self.head_epochs, updates=None, minutes=None, only_softmax=True, dropout=0.0
+            ),
         )
 
 
@@ -118,10 +120,11 @@ def make_head(model: PretrainedBiLM, settings: FinetuneSettings) -> Head:
 def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, say: Say) -> None:
     """Lay a fine-tuning run down in `folder`; `stages` carries it out."""
     if world.leads:
-        if (folder / _PLAN).exists() or has_run(folder):
+        if has_plan(folder) or has_run(folder):
             raise CheckpointError(
                 f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
             )
+        refuse_to_replace(folder)
         settings.whole_run()  # settings that contradict each other are told now
         _clear_remains(folder)
         with all_or_nothing(folder):
@@ -129,11 +132,16 @@ def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, 
     world.wait()
 
 
+def has_plan(folder: Path) -> bool:
+    """Whether a fine-tuning was begun there."""
+    return (folder / _PLAN).exists()
+
+
 def _clear_remains(folder: Path) -> None:
     """Take away what a killed `_lay_down` has left: it writes the model to start from first, and the plan last."""
     run = folder / "run"
-    if (folder / _START).exists():
-        for path in (_CORPUS, _START):
+    if (folder / START).exists():
+        for path in (_CORPUS, START):
             shutil.rmtree(folder / path, ignore_errors=True)
     elif run.exists() and not (run.is_dir() and not any(run.iterdir())):
         raise CheckpointError(f"{run} is something other than a fine-tuning run. Give another folder with -o.")
@@ -154,7 +162,7 @@ def _lay_down(name: str, folder: Path, settings: FinetuneSettings, say: Say) -> 
         origin = f"all new, as {name} has no vocabulary (--set data.vocabulary=FILE gives it one)"
     say(f"softmax: {len(head.vocabulary):,} words, {origin}, {head.num_new:,} to learn")
     start_from = replace(model.to_checkpoint(), softmax=head.softmax, vocabulary=head.vocabulary, warm_state=None)
-    native.write(start_from, folder / _START)
+    native.write(start_from, folder / START)
     # The model to start from has its words now; the stages need not look for them elsewhere.
     plan = replace(
         settings,
@@ -168,13 +176,13 @@ def _lay_down(name: str, folder: Path, settings: FinetuneSettings, say: Say) -> 
 
 def stages(folder: Path, *, world: World, say: Say) -> Iterator[tuple[str, Project]]:
     """What is still to do, as runs to train one after the other: the softmax alone if it has new words, then all."""
-    if not (folder / _PLAN).exists():
+    if not has_plan(folder):
         raise CheckpointError(
             f"{folder} holds no fine-tuning run. Give the folder that elmo finetune -o made; if that was stopped while "
             "it read the text, give its command again."
         )
     plan = config.read(FinetuneSettings, folder / _PLAN)
-    corpus, start_from = folder / _CORPUS, folder / _START
+    corpus, start_from = folder / _CORPUS, folder / START
     if not has_run(folder) and plan.head_epochs:
         head_folder, start_from = folder / _HEAD, folder / _HEAD
         if has_run(head_folder):
@@ -183,7 +191,7 @@ def stages(folder: Path, *, world: World, say: Say) -> Iterator[tuple[str, Proje
             settings = plan.head_run()
             yield (
                 "softmax alone",
-                begin_run(settings, head_folder, initial=folder / _START, cache=corpus, world=world, say=say),
+                begin_run(settings, head_folder, initial=folder / START, cache=corpus, world=world, say=say),
             )
     if has_run(folder):
         yield "all weights", resume(folder, world=world, say=say)

@@ -96,13 +96,22 @@ class Run:
         self.softmax = WordSoftmax(softmax.weight.to(self.world.device), softmax.bias.to(self.world.device))
         self.optimiser = Optimiser(settings.optimiser, self.bilm, self.softmax)
         self.encoder = BatchEncoder(corpus, bilm, softmax.num_words)
-        half = settings.training.precision == "float16"
-        self.progress = Progress(half_scale=2.0**14 if half else 1.0)
+        self.progress = Progress(half_scale=self._first_half_scale)
+        self._loaded: Progress | None = None
         self.heldout: dict[str, Any] = {}
         """The last held-out perplexities, for the model's card."""
         self._model = self.world.wrap(_Both(self.bilm))
         self._num_parts = settings.training.accumulate
         self._states: list[BiLMState | None] = [None] * self._num_parts
+
+    @property
+    def progress_of_weights(self) -> Progress:
+        """How far the run was with the weights that it holds: at its end these are the best ones."""
+        return self._loaded or self.progress
+
+    @property
+    def _first_half_scale(self) -> float:
+        return 2.0**14 if self.settings.training.precision == "float16" else 1.0
 
     @property
     def share_done(self) -> float:
@@ -155,7 +164,7 @@ class Run:
         half_scale = self.progress.half_scale
         if update.is_finite:
             self.optimiser.step(rows, rate=update.rate)
-            if half_scale != 1.0 and self.progress.update % _DOUBLE_HALF_SCALE == 0:
+            if self.settings.training.precision == "float16" and self.progress.update % _DOUBLE_HALF_SCALE == 0:
                 half_scale *= 2
         else:
             half_scale /= 2
@@ -257,6 +266,7 @@ class Run:
             "position": self.batches.position(),
             "optimiser_updates": self.optimiser.num_updates,
             "corpus": self.corpus.fingerprint,
+            "precision": self.settings.training.precision,
         }
         return RunState(tensors, counters)
 
@@ -268,7 +278,9 @@ class Run:
         self.optimiser.load_state_tensors(
             _under("optimiser.", tensors), num_updates=state.counters["optimiser_updates"]
         )
-        self.progress = Progress(**state.counters["progress"])
+        self.progress, self._loaded = Progress(**state.counters["progress"]), None
+        if state.counters.get("precision", self.settings.training.precision) != self.settings.training.precision:
+            self.progress = replace(self.progress, half_scale=self._first_half_scale)
         self.batches.go_to(state.counters["position"])
         if "lstm.hidden" in tensors:
             first, of = self.world.rank * self._num_parts, self.world.size * self._num_parts
@@ -283,6 +295,7 @@ class Run:
         self.bilm.load_state_dict(_under("bilm.", state.tensors))
         self.softmax.weight.copy_(state.tensors["softmax.weight"])
         self.softmax.bias.copy_(state.tensors["softmax.bias"])
+        self._loaded = Progress(**state.counters["progress"])
 
     def _gather_states(self) -> BiLMState | None:
         """The LSTM states of all rows of a batch, in the batch's order."""

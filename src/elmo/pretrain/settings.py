@@ -11,6 +11,10 @@ from typing import Literal
 from elmo.bilm.config import Activation, BiLMConfig, CharCnnConfig, LstmConfig, WordEmbeddingConfig
 from elmo.errors import ConfigError
 from elmo.text.characters import CharacterScheme
+from elmo.text.tokenizer import check_tokenizer
+
+_TAKEN_NAMES = ("all", "kind", "update", "best", "tokens")
+"""What stands beside the sources' names in a run's log."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,32 @@ class ModelSettings:
     skip_connections: bool = True
     tokenizer: str = "ptb-like"
     """How the finished model splits raw text; name what the training text was split by (see `elmo tokenize`)."""
+
+    def __post_init__(self) -> None:
+        _require(self.num_highway >= 0, "model.num_highway", self.num_highway, "0 or more")
+        check_tokenizer(self.tokenizer)
+
+    @classmethod
+    def of(cls, config: BiLMConfig) -> ModelSettings:
+        """The settings that a model has."""
+        characters, lstm, words = config.characters, config.lstm, config.word_embedding
+        char_cnn = config.char_cnn or CharCnnConfig()
+        return cls(
+            characters="none" if characters is None else characters.kind,
+            max_characters=cls.max_characters if characters is None else characters.max_characters,
+            character_dim=char_cnn.embedding_dim,
+            filters=char_cnn.filters,
+            num_highway=char_cnn.num_highway,
+            activation=char_cnn.activation,
+            word_dim=0 if words is None else words.dim,
+            cell_dim=lstm.cell_dim,
+            projection_dim=lstm.projection_dim,
+            num_layers=lstm.num_layers,
+            cell_clip=lstm.cell_clip or 0.0,
+            projection_clip=lstm.projection_clip or 0.0,
+            skip_connections=lstm.skip_connections,
+            tokenizer=config.tokenizer,
+        )
 
     def bilm_config(self, *, characters: str, num_words: int) -> BiLMConfig:
         """The model for a corpus; its distinct `characters` and `num_words` matter only where the settings use them."""
@@ -122,6 +152,12 @@ class DataSettings:
             _require(getattr(self, name) >= 1, f"data.{name}", getattr(self, name), "a whole number above 0")
         _require(self.hold_out == 0 or self.hold_out > 1, "data.hold_out", self.hold_out, "0, or 2 or more")
         _require(self.vocabulary_size > 3, "data.vocabulary_size", self.vocabulary_size, "more than the 3 specials")
+        check_tokenizer(self.tokenizer)
+        for role, sources in (("train", self.train), ("heldout", self.heldout)):
+            names = [source.name for source in sources]
+            for name in names:
+                _require(names.count(name) == 1, f"data.{role}: the name of a source", name, "a name of its own")
+                _require(name not in _TAKEN_NAMES, f"data.{role}: the name of a source", name, "another: this is taken")
 
 
 @dataclass(frozen=True)
@@ -167,6 +203,11 @@ class OptimiserSettings:
         _require(0 < self.decay_share <= 1, "optimiser.decay_share", self.decay_share, "a share above 0, up to 1")
         _require(0 <= self.final_share <= 1, "optimiser.final_share", self.final_share, "a share from 0 to 1")
         _require(self.warmup_updates >= 0, "optimiser.warmup_updates", self.warmup_updates, "0 or more")
+        _require(self.clip_norm >= 0, "optimiser.clip_norm", self.clip_norm, "0 (leave the gradient alone) or more")
+        _require(self.loss_scale > 0, "optimiser.loss_scale", self.loss_scale, "a number above 0")
+        _require(all(0 <= beta < 1 for beta in self.betas), "optimiser.betas", self.betas, "two shares below 1")
+        _require(self.epsilon > 0, "optimiser.epsilon", self.epsilon, "a number above 0")
+        _require(self.weight_decay >= 0, "optimiser.weight_decay", self.weight_decay, "0 or more")
 
 
 @dataclass(frozen=True)

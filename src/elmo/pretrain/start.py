@@ -25,13 +25,14 @@ from elmo.bilm.model import BiLM
 from elmo.checkpoints import native
 from elmo.checkpoints.checkpoint import Checkpoint
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
-from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
+from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.pretrain import checkpoint
 from elmo.pretrain.batches import make_batches
 from elmo.pretrain.build_corpus import open_or_build
 from elmo.pretrain.checkpoint import CheckpointFolder
-from elmo.pretrain.corpus import Corpus
+from elmo.pretrain.corpus import SPECIALS, Corpus
 from elmo.pretrain.run import Run
+from elmo.pretrain.scoring import check_sizes
 from elmo.pretrain.settings import DataSettings, ModelSettings, PretrainSettings
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.world import World
@@ -85,7 +86,7 @@ class Project:
 
     def card(self) -> dict[str, Any]:
         """What is known about the model."""
-        progress, sources = self.run.progress, self.run.corpus.sources
+        progress, sources = self.run.progress_of_weights, self.run.corpus.sources
         return {
             "name": self.folder.name,
             "tokens_seen": progress.tokens,
@@ -106,6 +107,12 @@ def has_run(folder: Path) -> bool:
     return (folder / "run" / SETTINGS_FILE).exists()
 
 
+def refuse_to_replace(folder: Path) -> None:
+    """A run writes its model into the folder: one that stands there already must not be lost."""
+    if native.matches(folder):
+        raise CheckpointError(f"{folder} holds a model already, which would be replaced. Give another folder with -o.")
+
+
 @contextmanager
 def all_or_nothing(folder: Path) -> Iterator[None]:
     """If a run in `folder` cannot begin, take away what was made for it, so that the next attempt finds no remains."""
@@ -113,7 +120,7 @@ def all_or_nothing(folder: Path) -> Iterator[None]:
     try:
         made = [path for path in (run, folder, *folder.parents) if not path.exists()]
         yield
-    except (ElmoError, OSError) as error:
+    except Exception as error:
         with suppress(OSError):
             (run / SETTINGS_FILE).unlink()
         if run in made:
@@ -121,7 +128,7 @@ def all_or_nothing(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # a folder that others have put something into stays
             for path in made[1:]:
                 path.rmdir()
-        if isinstance(error, ElmoError):
+        if not isinstance(error, OSError):
             raise
         raise CheckpointError(
             f"Cannot write into {error.filename or folder}: {error.strerror}. Choose another folder (-o, --cache)."
@@ -147,8 +154,13 @@ def begin(
         raise CheckpointError(
             f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
         )
+    if world.leads:
+        refuse_to_replace(folder)
     with all_or_nothing(folder) if world.leads else nullcontext():
         model = None if initial is None else _load_initial(initial, settings, grown=grown)
+        if model is not None:
+            # What is written down is the shape that is trained.
+            settings = replace(settings, model=ModelSettings.of(model.config))
         if world.leads:
             # Before the text is read, so that a run that dies while it reads can be resumed too.
             _write_settings(folder / "run" / SETTINGS_FILE, settings, _origins(cache, initial, grown=grown))
@@ -276,6 +288,8 @@ def _assemble(
         world.wait()
     corpus = open_corpus(data, cache or folder / "run" / "corpus", given, say)
     num_words = corpus.vocabulary_size(data.vocabulary_size, data.min_count)
+    vocabulary = given or Vocabulary(tuple(corpus.words(num_words)))
+    vocabulary.require_writable()
     bilm, softmax = _model(settings, corpus, num_words, initial)
     bilm.requires_grad_(not settings.training.only_softmax)
     if world.leads:
@@ -294,7 +308,6 @@ def _assemble(
     if world.leads:
         # The old ones, the best one and the one being written; Adam's moments come with the first update.
         checkpoints.check_space(2 * size * (settings.training.keep_checkpoints + 2))
-    vocabulary = given or Vocabulary(tuple(corpus.words(num_words)))
     return Project(folder, run, vocabulary, checkpoints)
 
 
@@ -312,16 +325,42 @@ def open_corpus(data: DataSettings, folder: Path, vocabulary: Vocabulary | None,
 
 
 def _given_vocabulary(settings: PretrainSettings, initial: PretrainedBiLM | None) -> Vocabulary | None:
-    if settings.data.vocabulary:
-        vocabulary = Vocabulary.load(settings.data.vocabulary)
-        if initial is not None and initial.softmax is not None and len(initial.softmax.weight) != len(vocabulary):
-            raise ConfigError(
-                f"{settings.data.vocabulary} has {len(vocabulary):,} words, but the model's softmax has "
-                f"{len(initial.softmax.weight):,}. Leave data.vocabulary out to keep the model's own, or use "
-                "elmo finetune, which copies the rows of the words that both have."
-            )
+    file = settings.data.vocabulary
+    if initial is None:
+        return Vocabulary.load(file) if file else None
+    if not file:
+        _require_known_words(initial)
+        return initial.vocabulary
+    vocabulary = Vocabulary.load(file)
+    has_rows = initial.softmax is not None or initial.config.word_embedding is not None
+    num_rows = len(vocabulary) if initial.softmax is None else len(initial.softmax.weight)
+    if len(vocabulary) != num_rows:
+        differs = f"has {len(vocabulary):,} words, but the model's softmax has {num_rows:,}"
+    elif has_rows and initial.vocabulary is not None and initial.vocabulary.words != vocabulary.words:
+        differs = "has other words than the model, or in another order, so its rows would belong to other words"
+    else:
         return vocabulary
-    return initial.vocabulary if initial is not None else None
+    raise ConfigError(
+        f"{file} {differs}. Leave data.vocabulary out to keep the model's own, or use elmo finetune, which copies "
+        "the rows of the words that both have."
+    )
+
+
+def _require_known_words(initial: PretrainedBiLM) -> None:
+    """Refuse to guess the words of a model that came without them."""
+    if initial.vocabulary is not None:
+        return
+    if initial.softmax is not None:
+        raise ConfigError(
+            f"The model has a softmax of {len(initial.softmax.weight):,} words, but does not say which they are. Give "
+            "the vocabulary file of its training (--set data.vocabulary=FILE)."
+        )
+    markers = initial.config.begin_sentence, initial.config.end_sentence
+    if markers != SPECIALS[:2]:
+        raise ConfigError(
+            f"The model marks sentences with {' and '.join(markers)} and came without a vocabulary; a new one would "
+            f"have {' and '.join(SPECIALS[:2])}. Use elmo finetune, which makes one with the model's marks."
+        )
 
 
 def _model(
@@ -333,12 +372,7 @@ def _model(
         bilm.load_state_dict(initial.state_dict())
         softmax = WordSoftmax.initialise(num_words, initial.config.lstm.projection_dim, generator)
         if initial.softmax is not None:
-            if len(initial.softmax.weight) != num_words:
-                raise ConfigError(
-                    f"The vocabulary has {num_words:,} words, but the model's softmax has "
-                    f"{len(initial.softmax.weight):,}. Give the vocabulary file of the model's training "
-                    "(--set data.vocabulary=FILE), or use elmo finetune, which copies the rows of words that both have."
-                )
+            check_sizes(num_words, len(initial.softmax.weight), source="the model")
             softmax = WordSoftmax(initial.softmax.weight.clone(), initial.softmax.bias.clone())
         return bilm, softmax
     model = settings.model

@@ -45,7 +45,7 @@ def tokenize(text: str, name: str = "ptb-like") -> list[Token]:
     """The tokens of a text, in order, without overlaps."""
     if name == "whitespace":
         return [Token(match.group(), *match.span()) for match in _BLANK_SEPARATED.finditer(text)]
-    _check(name)
+    check_tokenizer(name)
     tokens: list[Token] = []
     for match in _pattern_for(text).finditer(text):
         raw = match.group()
@@ -64,7 +64,7 @@ def words(text: str, name: str = "ptb-like") -> list[str]:
     """The same tokens without their places; faster."""
     if name == "whitespace":
         return _BLANK_SEPARATED.findall(text)
-    _check(name)
+    check_tokenizer(name)
     result: list[str] = []
     for raw in _pattern_for(text).findall(text):
         if raw.isalpha():
@@ -115,7 +115,7 @@ _PLAIN = str.maketrans({**dict.fromkeys("‘’‛", "'"), **dict.fromkeys("“�
 _TWO_QUOTES = frozenset(["''", "``", "’’", "‘‘"])
 
 
-def _check(name: str) -> None:
+def check_tokenizer(name: str) -> None:
     if name not in TOKENIZERS:
         near = get_close_matches(name, TOKENIZERS, n=1, cutoff=0.3) or ["ptb-like"]
         raise ConfigError(

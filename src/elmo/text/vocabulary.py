@@ -113,14 +113,18 @@ class Vocabulary:
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 
-    def save(self, path: str | Path) -> None:
-        """Write one token a line; the file appears whole or not at all."""
+    def require_writable(self) -> None:
+        """Refuse tokens that a vocabulary file cannot hold."""
         for word in self.words:
             if "\n" in word or word != word.strip(_EDGES) or word in ("", _SKIPPED_LINE):
                 raise InputError(
                     f"The token {word!r} cannot stand in a vocabulary file, which holds one token a line, "
-                    "without space at its ends."
+                    "without space at its ends. Take it out of the text."
                 )
+
+    def save(self, path: str | Path) -> None:
+        """Write one token a line; the file appears whole or not at all."""
+        self.require_writable()
         write_whole(Path(path), "".join(f"{word}\n" for word in self.words))
 
     def id_of(self, word: str) -> int:
