@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from elmo.analysis.corpus_files import three_files
 from elmo.analysis.labelled_text import LabelledSentence, read_labelled
 from elmo.errors import InputError
 
@@ -63,3 +64,12 @@ def test_ewt(shared: Path) -> None:
     sentences = read_labelled(shared / "data/ud/EWT/en_ewt-ud-test.conllu.zst", tags="xpos")
     assert len(sentences) == 2077
     assert sum(len(sentence.words) for sentence in sentences) == 25_094
+
+
+def test_a_treebanks_plain_text_stands_beside_it(tmp_path: Path) -> None:
+    for part in ("train", "dev", "test"):
+        for ending in ("conllu", "txt"):
+            (tmp_path / f"en_ewt-ud-{part}.{ending}").write_text("", encoding="utf-8")
+    assert [path.name for path in three_files([tmp_path])] == [
+        f"en_ewt-ud-{part}.conllu" for part in ("train", "dev", "test")
+    ]

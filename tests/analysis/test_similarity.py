@@ -51,4 +51,5 @@ def test_given_senses_are_kept_and_compared(encoder: object, senses_folder: Path
     found = find_in_senses("bank", SenseSet.open(senses_folder / "semcor.data.xml"), limit=10)
     word_map = map_word(encoder, found)  # type: ignore[arg-type]
     assert word_map.occurrences == found
-    assert word_map.layers[0].within > word_map.layers[0].across
+    within, across = word_map.layers[0].within, word_map.layers[0].across
+    assert within is not None and across is not None and within > across

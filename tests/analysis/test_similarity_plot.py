@@ -37,3 +37,11 @@ def test_labels_differ_in_grey() -> None:
     grey = [0.3 * red + 0.59 * green + 0.11 * blue for red, green, blue in red_green_blue]
     neighbours = [abs(one - other) for one, other in itertools.pairwise(grey)]
     assert min(neighbours) > 15
+
+
+def test_one_label_has_nothing_across(encoder: object, tmp_path: Path) -> None:
+    word_map = map_word(encoder, find_in_text("bank", TEXT, limit=10), clusters=1)  # type: ignore[arg-type]
+    assert word_map.layers[0].within is not None and word_map.layers[0].across is None
+    plot_word(word_map, tmp_path / "bank.svg")
+    text = (tmp_path / "bank.svg").read_text()
+    assert "cosine within" in text and "across" not in text and "nan" not in text.lower()

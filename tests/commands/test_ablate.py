@@ -61,6 +61,8 @@ def test_samples_draws_a_curve(task: list[str], tmp_path: Path) -> None:
 def test_bad_arguments_are_refused_before_anything_is_trained(task: list[str], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="commas between"):
         elmo("ablate", "samples", *task, "--shares", "half")
+    with pytest.raises(ConfigError, match=r"training\.fraction=0\.5 does nothing here"):
+        elmo("ablate", "samples", *task, "--set", "training.fraction=0.5")
     with pytest.raises(InputError, match=r"ends in \.png"):
         elmo("ablate", "samples", *task, "--plot", "curve.jpg")
     with pytest.raises(InputError, match="no task model"):

@@ -57,6 +57,7 @@ def test_bad_questions_are_refused(index: str) -> None:
     for arguments, message in (
         (["--occurrence", "x"], "SENTENCE:POSITION"),
         ([], "Nothing to look for"),
+        (["The bank.", "--occurrence", "0:1"], "one of the two ways to ask"),
         (["The bank.", "-w", "banks"], "not a token of the sentence"),
     ):
         with pytest.raises(InputError, match=message):

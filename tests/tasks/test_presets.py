@@ -87,3 +87,28 @@ def test_tables_are_merged_deep_down() -> None:
     assert merge({"a": {"x": 1}, "b": 1}, {"a": {"y": 2}, "b": 2}) == {"a": {"x": 1, "y": 2}, "b": 2}
     for name in TASKS:
         assert set(tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))) == {"shared", *PRESETS}
+
+
+@pytest.mark.parametrize(
+    ("task", "change"),
+    [
+        ("named_entities", "model.dropout=1.5"),
+        ("named_entities", "model.hidden_dim=0"),
+        ("named_entities", "model.num_layers=0"),
+        ("named_entities", "training.weight_decay=-1.0"),
+        ("named_entities", "training.clip_norm=-1.0"),
+        ("named_entities", "text.words.dim=-3"),
+        ("named_entities", "text.characters.widths=[3, 0]"),
+        ("named_entities", "text.characters.num_filters=0"),
+        ("question_answering", "model.max_answer_tokens=0"),
+        ("question_answering", "data.max_passage_tokens=-1"),
+        ("coreference", "model.max_span_width=0"),
+        ("coreference", "data.max_sentences=-1"),
+        ("semantic_roles", "model.input_dropout=1.0"),
+        ("sentiment", "model.dense_dim=0"),
+        ("entailment", "model.dropout=-0.1"),
+    ],
+)
+def test_numbers_that_no_model_can_have(task: str, change: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{change.partition('=')[0]} is .*; expected "):
+        config.read(find_task(task).settings_type, None, overrides=[change])

@@ -165,3 +165,12 @@ def test_bad_data_is_refused_before_anything_is_written(job: TaskRun, tmp_path: 
 def test_what_is_no_trained_task_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="elmo task train"):
         TrainedTask.load(tmp_path)
+
+
+def test_a_refused_run_leaves_the_finished_one_as_it_was(job: TaskRun, make_bilm: MakeBilm) -> None:
+    run(replace(job, seeds=(0,)), bilm=make_bilm())
+    before = {path: path.read_bytes() for path in job.folder.rglob("*") if path.is_file()}
+    for seeds in ((0,), (1,)):
+        with pytest.raises(CheckpointError, match="belongs to another model"):
+            run(replace(job, seeds=seeds), bilm=make_bilm(seed=1))
+        assert {path: path.read_bytes() for path in job.folder.rglob("*") if path.is_file()} == before

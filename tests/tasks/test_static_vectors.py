@@ -51,3 +51,8 @@ def test_vectors_are_kept_by_what_they_were_learned_from(tmp_path: Path) -> None
     assert len(set(paths)) == 3 and all(path.exists() for path in paths)
     said.clear()
     assert kept(texts[0], 1) == paths[0] and not said, "learned once"
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="several passes"):
+        train_vectors(["-"], tmp_path / "v.txt", settings=SETTINGS)

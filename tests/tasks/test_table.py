@@ -96,3 +96,13 @@ def test_the_command_writes_the_table_and_where_it_comes_from(tmp_path: Path) ->
     assert {"command", "commit", "processor", "seconds"} <= set(content["provenance"])
     markdown = (output / "tasks.md").read_text()
     assert "| named entities | f1 |" in markdown and "- machine:" in markdown
+
+
+def test_a_plan_may_name_whole_paths() -> None:
+    plan = TablePlan(vectors_text=("/text.txt",), sentiment=TaskFiles("/data/train", "dev", "test")).at("folder")
+    assert plan.sentiment is not None
+    assert (plan.sentiment.train, plan.sentiment.dev, plan.vectors_text) == (
+        "/data/train",
+        "folder/dev",
+        ("/text.txt",),
+    )

@@ -29,9 +29,12 @@ def three_files(data: Sequence[Path]) -> list[Path]:
         return list(data)
     if len(data) != 1 or not data[0].is_dir():
         raise InputError(f"Found {len(data)} paths; expected a folder, or three files: train, dev and test.")
+    files = sorted(path for path in data[0].iterdir() if path.is_file())
+    # A treebank's releases hold its plain text beside it, under the same names.
+    files = [path for path in files if is_conllu(path)] or files
     found = []
     for part in ("train", "dev", "test"):
-        paths = sorted(path for path in data[0].iterdir() if part in path.name and path.is_file())
+        paths = [path for path in files if part in path.name]
         if len(paths) != 1:
             raise InputError(
                 f"{data[0]} holds {len(paths)} files with {part!r} in their names, expected one; "

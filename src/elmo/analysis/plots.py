@@ -13,6 +13,7 @@ from typing import Any
 
 from elmo.analysis.files import check_place, writing
 from elmo.errors import InputError, MissingExtraError
+from elmo.whole_files import whole_file
 
 SUFFIXES = (".png", ".svg", ".pdf")
 DARK, MIDDLE, LIGHT = "#08306b", "#b2182b", "#e6a300"
@@ -40,7 +41,8 @@ def save(figure: Any, path: Path) -> None:
     check_name(path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150)
+        with whole_file(path, ending=path.suffix) as partial:
+            figure.savefig(partial, dpi=150)
 
 
 def png_bytes(figure: Any) -> bytes:

@@ -84,7 +84,9 @@ class SenseSet:
 
 def find_sets(folder: Path) -> list[SenseSet]:
     """Every set in a folder and the folders in it, in the order of the published table."""
-    paths = sorted(path for path in folder.rglob("*.data.xml*") if path.suffix in (".xml", ".zst", ".gz"))
+    paths = sorted(
+        path for path in folder.rglob("*.data.xml*") if path.suffix in (".xml", ".zst", ".gz", ".xz", ".bz2")
+    )
     if not paths:
         raise InputError(f"There is no NAME.data.xml in {folder} or the folders in it; expected Raganato's sets there.")
     order = ["senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015"]

@@ -34,10 +34,10 @@ class LayerMap:
     """(occurrences, 2)"""
     explained: tuple[float, float]
     """Share of the variance along each axis, in per cent."""
-    within: float
-    """Mean cosine of two occurrences with the same label."""
-    across: float
-    """Mean cosine of two occurrences with different labels; nan if there is one label only."""
+    within: float | None
+    """Mean cosine of two occurrences with the same label; None if every label stands alone."""
+    across: float | None
+    """Mean cosine of two occurrences with different labels; None if there is one label only."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def _project(name: str, vectors: NDArray[np.float32], labels: Sequence[str]) -> 
     )
 
 
-def _mean(values: NDArray[np.float32]) -> float:
-    return float(values.mean()) if len(values) else float("nan")
+def _mean(values: NDArray[np.float32]) -> float | None:
+    return float(values.mean()) if len(values) else None
 
 
 def _enough(occurrences: list[Occurrence], word: str) -> list[Occurrence]:

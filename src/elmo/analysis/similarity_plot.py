@@ -61,7 +61,12 @@ def _draw(
             points[:, 0], points[:, 1], s=30, c=colour, marker=shape, alpha=0.8, linewidths=0.4, edgecolors="white",
             label=names[label],
         )  # fmt: skip
-    axis.set_title(f"{layer.name}\ncosine within {layer.within:.2f}, across {layer.across:.2f}", fontsize=10)
+    cosines = [
+        f"{name} {value:.2f}"
+        for name, value in (("within", layer.within), ("across", layer.across))
+        if value is not None
+    ]
+    axis.set_title(f"{layer.name}\ncosine {', '.join(cosines)}", fontsize=10)
     axis.set_xlabel(f"first component ({layer.explained[0]:.0f}% of variance)", fontsize=9)
     axis.set_ylabel(f"second component ({layer.explained[1]:.0f}%)", fontsize=9)
     axis.tick_params(labelsize=8)

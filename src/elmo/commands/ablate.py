@@ -117,6 +117,11 @@ def samples(
 
     setup = _setup(name, train, dev, test, vectors, seeds, preset, config_file, overrides)
     parts = _shares(shares)
+    for change in overrides or ():
+        if change.startswith("training.fraction="):
+            raise ConfigError(
+                f"--set {change} does nothing here: --shares says which parts of the data are learned from."
+            )
     if plot is not None:
         plots.check_name(plot)
         plots.new_figure(width=1, height=1)  # a missing library is better found out now than in an hour

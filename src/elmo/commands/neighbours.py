@@ -78,6 +78,8 @@ def query(
 
     opened = NeighbourIndex(index)
     leave_out: tuple[int, int] | None = None
+    if occurrence is not None and (sentence is not None or word is not None):
+        raise InputError("Found a sentence or --word beside --occurrence; expected one of the two ways to ask.")
     if occurrence is not None:
         leave_out = _parse_occurrence(occurrence)
         tokens: Sequence[str] = opened.tokens(leave_out[0])

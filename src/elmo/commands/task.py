@@ -95,7 +95,12 @@ def evaluate(
     threads: _Threads = 0,
 ) -> None:
     """Score a trained model on a labelled file; prints one JSON object."""
+    from elmo.analysis.files import check_place
+    from elmo.whole_files import write_whole
+
     _set_threads(threads)
+    if predictions is not None:
+        check_place(predictions)
     trained = _load(folder)
     task = trained.task
     examples = task.read(data, trained.settings, "evaluate")
@@ -103,7 +108,7 @@ def evaluate(
     found = trained.predict(examples)
     if predictions is not None:
         records = (json.dumps(task.record(e, p), ensure_ascii=False) for e, p in zip(examples, found, strict=True))
-        predictions.write_text("\n".join(records) + "\n", encoding="utf-8")
+        write_whole(predictions, "\n".join(records) + "\n")
     typer.echo(json.dumps({key: round(value, 3) for key, value in task.score(examples, found).items()}))
 
 

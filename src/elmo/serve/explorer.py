@@ -93,12 +93,8 @@ class Explorer:
         return {
             "word": result.word,
             "occurrences": [asdict(each) for each in result.occurrences],
-            "layers": [
-                {**asdict(layer), "points": layer.points.tolist(), "across": _number(layer.across),
-                 "within": _number(layer.within)}
-                for layer in result.layers
-            ],
-        }  # fmt: skip
+            "layers": [{**asdict(layer), "points": layer.points.tolist()} for layer in result.layers],
+        }
 
     def fill(self, text: str, position: int, *, number: int) -> dict[str, Any]:
         """What the model expects in a token's place."""
@@ -178,8 +174,3 @@ class _EachSentenceOnce:
         embedded = self.embedder.stream(tokens for tokens, _ in runs)
         for sentence, (_, times) in zip(embedded, runs, strict=True):
             yield from repeat(sentence, times)
-
-
-def _number(value: float) -> float | None:
-    """JSON has no nan."""
-    return None if np.isnan(value) else value

@@ -7,7 +7,7 @@ for block in column_blocks(path):      # a sentence: rows up to an empty line
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -54,9 +54,16 @@ def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
 
 
 def column_blocks(path: Path | str, *, is_comment: Callable[[str], bool] = lambda text: False) -> Iterator[list[Row]]:
+    """A file's blocks of rows between empty lines."""
+    return blocks_of_lines(numbered_lines(path), is_comment=is_comment)
+
+
+def blocks_of_lines(
+    lines: Iterable[tuple[int, str]], *, is_comment: Callable[[str], bool] = lambda text: False
+) -> Iterator[list[Row]]:
     """Blocks of rows between empty lines."""
     block: list[Row] = []
-    for line, text in numbered_lines(path):
+    for line, text in lines:
         if is_comment(text):
             continue
         if text.strip():

@@ -38,7 +38,7 @@ from elmo.tasks.layers.word_vectors import (
 )
 from elmo.tasks.task import Inventory, Task, TaskSettings
 from elmo.tasks.trained import ELMO_FOLDER, TrainedTask
-from elmo.tasks.training import Epoch, Examples, Step, TrainingResult, train
+from elmo.tasks.training import Epoch, Examples, Step, TrainingResult, require_identity, train
 from elmo.whole_files import write_whole
 
 RESULTS_FILE = "results.json"
@@ -130,11 +130,13 @@ def run(
     data = prepare(job)
     job.folder.mkdir(parents=True, exist_ok=True)
     bilm, adaptation = adapted(job, data, bilm, report)
+    identity = _identity(job, bilm)
+    for folder in sorted(job.folder.glob("seed-*")):  # before their biLM is replaced
+        require_identity(folder, identity)
     if bilm is not None and job.settings.elmo.is_frozen and job.keep_models:
         bilm.save_pretrained(job.folder / ELMO_FOLDER)
     own_source = layer_source(job, data, bilm, report) if source is None else None
     source = source or own_source
-    identity = _identity(job, bilm)
     seeds = [
         _run_seed(job, data, seed, bilm=bilm, source=source, identity=identity, report=report) for seed in job.seeds
     ]
@@ -189,7 +191,7 @@ def require_fitting(task: Task[Any, Any, Any], path: str, examples: Sequence[Any
     for example in examples:
         if task.size(example) > max_tokens:
             raise InputError(
-                f"{path}, line {task.line(example)}: found a text of {task.size(example)} tokens; expected at most "
+                f"{path}, {task.where(example)}: found a text of {task.size(example)} tokens; expected at most "
                 f"{max_tokens}. Split it, or raise text.max_tokens if your memory allows."
             )
 

@@ -76,6 +76,8 @@ def train_vectors(
     except ImportError:
         raise MissingExtraError("gensim", "gensim") from None
     settings = settings or VectorSettings()
+    if any(source.path is None for source in find_sources(list(inputs))):
+        raise InputError("Vectors are learned in several passes, so the text cannot come through a pipe. Name files.")
     try:  # before the work, not after it
         output.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from elmo import config
@@ -52,7 +53,8 @@ class TaskFiles:
 
     def at(self, folder: str) -> TaskFiles:
         """The same with a folder before the names of the files."""
-        return replace(self, train=f"{folder}/{self.train}", dev=f"{folder}/{self.dev}", test=f"{folder}/{self.test}")
+        train, dev, test = (str(Path(folder) / name) for name in (self.train, self.dev, self.test))
+        return replace(self, train=train, dev=dev, test=test)
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class TablePlan:
     def at(self, folder: str) -> TablePlan:
         """The same with a folder before the names of all data; `vectors` is the user's own path."""
         files: dict[str, Any] = {name: files.at(folder) for name, files in self.files().items()}
-        return replace(self, vectors_text=tuple(f"{folder}/{text}" for text in self.vectors_text), **files)
+        return replace(self, vectors_text=tuple(str(Path(folder) / text) for text in self.vectors_text), **files)
 
 
 @dataclass(frozen=True)

@@ -102,9 +102,9 @@ class Task(ABC, Generic[ExampleT, PredictionT, SettingsT]):
         """What a batch's padding goes by."""
         return max(map(len, self.sentences(example)))
 
-    def line(self, example: ExampleT) -> int:
-        """Where the example stands in its file, if that is known; for messages."""
-        return int(getattr(example, "line", 0))
+    def where(self, example: ExampleT) -> str:
+        """Where the example stands in its file; for messages."""
+        return f"line {example.line}" if hasattr(example, "line") else f"example {getattr(example, 'id', '(no id)')}"
 
     def check(self, path: Path | str, examples: Sequence[ExampleT], inventory: Inventory) -> None:
         """Refuse examples whose labels the training data did not hold."""

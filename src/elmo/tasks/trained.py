@@ -28,7 +28,7 @@ from elmo.tasks.layers.text_batches import LayerSource, TextIndexer
 from elmo.tasks.layers.word_vectors import WordIndex
 from elmo.tasks.task import Inventory, Task, TaskModel, TaskSettings
 from elmo.tasks.training import BILM_PREFIX, learned_state, predict
-from elmo.whole_files import whole_file
+from elmo.whole_files import whole_file, write_whole
 
 SETTINGS_FILE, TASK_FILE, WEIGHTS_FILE, ELMO_FOLDER = "settings.toml", "task.json", "model.safetensors", "elmo"
 
@@ -83,14 +83,14 @@ class TrainedTask:
         if self.bilm is not None and elmo_folder is None:
             elmo_folder = ELMO_FOLDER
             self.bilm.save_pretrained(folder / elmo_folder)
-        (folder / SETTINGS_FILE).write_text(config.to_toml(self.settings), encoding="utf-8")
+        write_whole(folder / SETTINGS_FILE, config.to_toml(self.settings))
         names = {
             "task": self.task.name,
             "elmo": elmo_folder,
             "inventory": {name: list(labels) for name, labels in self.inventory.items()},
             "words": list(self.words.words),
         }
-        (folder / TASK_FILE).write_text(json.dumps(names, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_whole(folder / TASK_FILE, json.dumps(names, ensure_ascii=False) + "\n")
         with whole_file(folder / WEIGHTS_FILE) as partial:
             save_file({name: tensor.contiguous() for name, tensor in learned_state(self.model).items()}, partial)
 

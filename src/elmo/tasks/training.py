@@ -13,6 +13,7 @@ import math
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,28 @@ def train(
     )
 
 
+def require_identity(folder: Path, identity: str) -> None:
+    """Refuse a folder with a training of another identity."""
+    if not (folder / _STATE_FILE).exists():
+        return
+    with _telling_damage(folder):
+        # Mapped, not read: the weights beside it are not wanted.
+        state = torch.load(folder / _STATE_FILE, weights_only=True, map_location="cpu", mmap=True)
+        if state["identity"] != identity:
+            raise ValueError("another identity")
+
+
+@contextmanager
+def _telling_damage(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+        raise CheckpointError(
+            f"{folder / _STATE_FILE} is damaged, or belongs to another model, other data or other settings. Choose "
+            "another folder, or delete it to begin anew."
+        ) from error
+
+
 @torch.no_grad()
 def predict(
     task: Task[Any, Any, Any],
@@ -220,19 +243,13 @@ class _Loop:
     def resume(self, folder: Path | None, identity: str) -> None:
         if folder is None or not (folder / _STATE_FILE).exists():
             return
-        try:
+        require_identity(folder, identity)
+        with _telling_damage(folder):
             state = torch.load(folder / _STATE_FILE, weights_only=True, map_location=self.device)
-            if state["identity"] != identity:
-                raise ValueError("another identity")
             with torch.no_grad():
                 for name, parameter in self.learned.items():
                     parameter.copy_(state["learned"][name])
             self.optimiser.load_state_dict(state["optimiser"])
-        except (KeyError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-            raise CheckpointError(
-                f"{folder / _STATE_FILE} is damaged, or belongs to another model, other data or other settings. Choose "
-                "another folder, or delete it to begin anew."
-            ) from error
         self.progress = _Progress(**state["progress"])
         self.best, self.average = state["best"], state["average"]
         torch.set_rng_state(state["random"].cpu())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from elmo.errors import ConfigError
+from elmo.tasks.ranges import require_ranges
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,19 @@ class TrainingSettings:
     clip_value: float = 0.0
     """Each gradient is cut to +- this; 0 leaves them alone."""
     schedule: Literal["constant", "halve", "decay", "linear"] = "constant"
-    """halve: by two after each epoch without a better score; decay: by `decay` every 100 steps; linear: down to zero
-    over `max_epochs`."""
+    """halve: by two after each epoch without a better score; decay: by `decay` every 100 steps; linear: down to a
+    hundredth over `max_epochs`."""
     decay: float = 0.999
     average: float = 0.0
     """Decay of the moving average of the weights that is evaluated and saved; 0 means the weights themselves."""
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "batch_size", "max_epochs", "patience"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"training.{name} is {getattr(self, name)}; expected a number above 0.")
+        require_ranges(
+            self,
+            "training",
+            above_zero=("learning_rate", "batch_size", "max_epochs", "patience"),
+            zero_or_more=("weight_decay", "clip_norm", "clip_value"),
+        )
         if self.fraction == 0:
             raise ConfigError("training.fraction is 0; expected a number above 0, at most 1.")
         for name in ("rho", "average", "decay", "fraction"):

@@ -72,3 +72,8 @@ def test_the_real_files(shared: Path) -> None:
         found = read_documents(shared / f"data/coref/ontogum/{split}.free.gold_conll.zst", singletons=True)
         assert len(found) == documents
         assert sum(len(chain) for document in found for chain in document.chains) == mentions
+
+
+def test_a_document_without_text_is_passed_over(tmp_path: Path) -> None:
+    empty = "#begin document (x); part 000\n\n#end document\n"
+    assert len(read_documents(write(tmp_path, empty + conll(["(1)", "(1)"]) + empty))) == 1

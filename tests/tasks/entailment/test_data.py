@@ -42,7 +42,6 @@ def test_sick_with_its_splits(tmp_path: Path) -> None:
     path = write(tmp_path, "\r\n".join([header, *rows]) + "\r\n", "SICK.txt")
     assert read_pairs(path, split="TRAIN") == EXPECTED
     assert read_pairs(f"{path}:TRAIN") == EXPECTED
-    assert len(read_pairs(path)) == 2
     with pytest.raises(InputError, match="holds no pairs of the split TRIAL"):
         read_pairs(path, split="TRIAL")
 
@@ -80,3 +79,13 @@ def test_the_real_files(shared: Path) -> None:
     assert len(read_pairs(shared / "data/snli/cad/all_combined/train.tsv")) == 8330
     sick = shared / "data/nli-sick/SICK.txt.zst"
     assert [len(read_pairs(f"{sick}:{split}")) for split in ("TRAIN", "TRIAL", "TEST")] == [4439, 495, 4906]
+
+
+def test_a_file_of_several_parts_needs_one_named(tmp_path: Path) -> None:
+    header = "pair_ID\tsentence_A\tsentence_B\tentailment_label\tSemEval_set"
+    rows = [f"{number}\tA dog runs.\tIt sleeps.\tNEUTRAL\t{part}" for number, part in enumerate(["TRAIN", "TEST"])]
+    path = write(tmp_path, "\n".join([header, *rows]) + "\n", "SICK.txt")
+    with pytest.raises(InputError, match=r"line 3: found the part TEST beside another; expected .*SICK\.txt:TRAIN"):
+        read_pairs(path)
+    assert len(read_pairs(f"{path}:TRAIN")) == 1
+    assert len(read_pairs(write(tmp_path, "\n".join([header, rows[0]]) + "\n", "one.txt"))) == 1

@@ -1,5 +1,7 @@
 """Reading names: every layout and scheme, and what is refused."""
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,20 @@ def test_the_real_files(shared: Path, name: str, sentences: int, entities: set[s
     found = read_sentences(shared / "data" / "ner" / name)
     assert len(found) == sentences
     assert {entity.label for sentence in found for entity in sentence.entities} == entities
+
+
+def test_a_document_mark_without_an_empty_line_after_it(tmp_path: Path) -> None:
+    path = write(tmp_path, "-DOCSTART- O\nTampa B-LOC\nsleeps O\n")
+    assert [sentence.tokens for sentence in read_sentences(path)] == [("Tampa", "sleeps")]
+
+
+def test_a_number_that_opens_a_file_is_a_word(tmp_path: Path) -> None:
+    path = write(tmp_path, "1996\tCD\tI-NP\tO\nTampa\tNNP\tI-NP\tB-LOC\n")
+    (sentence,) = read_sentences(path)
+    assert sentence.tokens == ("1996", "Tampa") and sentence.entities == (LabelledSpan("LOC", 1, 2),)
+
+
+def test_standard_input_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = b"Tampa B-LOC\n\n" * 20_000
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    assert len(read_sentences("-")) == 20_000

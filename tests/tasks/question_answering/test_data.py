@@ -8,6 +8,7 @@ import pytest
 
 from elmo.errors import InputError
 from elmo.tasks.question_answering.data import TokenSpan, read_questions
+from elmo.tasks.question_answering.task import AnswerDataSettings, QuestionAnswering, QuestionAnsweringSettings
 
 CONTEXT = "“Super Bowl 50” was an American football game in Santa Clara, California."
 
@@ -57,6 +58,7 @@ def test_questions_to_be_answered_need_no_answers(tmp_path: Path) -> None:
         ([1], "found a JSON list"),
         ("{\n  oops}", "squad.json, line 2: this is not JSON"),
         ({"data": [{"paragraphs": [{"qas": []}]}]}, "untitled, paragraph 1 has no text under 'context'"),
+        ({"data": [{"paragraphs": [{"context": "\u200b", "qas": []}]}]}, "paragraph 1 has no words under 'context'"),
     ],
 )  # fmt: skip
 def test_bad_files_are_refused_with_the_place(tmp_path: Path, content: Any, message: str) -> None:
@@ -68,3 +70,16 @@ def test_the_real_files(shared: Path) -> None:
     train = read_questions(shared / "data/squad/split-train.json.zst")
     dev = read_questions(shared / "data/squad/split-dev.json.zst")
     assert (len(train), len(dev)) == (8583, 1987)
+
+
+def test_passages_that_are_all_too_long(tmp_path: Path) -> None:
+    path, task = write(tmp_path, squad()), QuestionAnswering()
+    settings = QuestionAnsweringSettings(data=AnswerDataSettings(max_passage_tokens=10))
+    with pytest.raises(InputError, match=r"no passage of at most 10 tokens \(the shortest has 16\)"):
+        task.read(path, settings, "train")
+    assert len(task.read(path, settings, "evaluate")) == 1
+
+
+def test_a_side_without_words_is_refused() -> None:
+    with pytest.raises(InputError, match=r"line 2: found .* a side without words"):
+        QuestionAnswering().parse("Who?\tAnn.\nWho?\t\u200b", QuestionAnsweringSettings(), {})

@@ -63,8 +63,8 @@ def change(rows: list[str], index: int, old: str, new: str) -> list[str]:
         (change(ROWS_2012, 2, "(ARG1*)", "(ARG1*"), "line 4: found the argument ARG1 of column 12 still open"),
         (change(ROWS_2012, 2, "(V*)", "(ARG2*)"), "line 1: found 0 times \\(V\\*\\) in column 13"),
         (change(ROWS_2005, 2, " leave ", " - "), "found 1 predicates in column 5 and 2 columns of arguments"),
-        (["- * * *", "try (V*) * *"], "found no column of words before the predicates"),
-        (["a b"], "line 1: found 2 columns; expected at least 4"),
+        (["- * * *", "try (V*) * *"], "found no columns of words and tags before the predicates"),
+        (["a b"], "line 1: found 2 columns; expected at least 3"),
         (["d 0 0 Bush NNP * - - - - * -"], "holds no predicates \\(1 sentences were read\\)"),
     ],
 )
@@ -77,3 +77,11 @@ def test_the_real_files(shared: Path) -> None:
     path = shared / "data/srl/ewt.dev.conll.zst"
     assert len(read_propositions(path)) == 4960
     assert len(read_propositions(path, verbs_only=True)) == 3793
+
+
+def test_a_sentence_without_predicates_in_three_columns(tmp_path: Path) -> None:
+    path = write(tmp_path, ["Yes UH -", ". . -", "", "Bush NNP - (A0*)", "left VBD leave (V*)"])
+    (example,) = read_propositions(path)
+    assert example.tokens == ("Bush", "left")
+    with pytest.raises(InputError, match="no columns of words and tags"):
+        read_propositions(write(tmp_path, ["Bush - (A0*)", "left leave (V*)"]))

@@ -93,7 +93,8 @@ def _documents(path: Path, singletons: bool) -> Iterator[Document]:
             if text.strip():
                 if begin is None:
                     raise bad_line(path, line, "a document's end", "its beginning first")
-                yield _document(path, begin, sentences, singletons)
+                if sentences:
+                    yield _document(path, begin, sentences, singletons)
                 begin = None
         elif begin is None:
             raise bad_line(path, line, "a row outside any document", "#begin document (NAME); part NUMBER before it")

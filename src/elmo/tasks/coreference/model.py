@@ -23,6 +23,7 @@ from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.spans import SpanRepresentation, enumerate_spans, keep_best
 from elmo.tasks.layers.text_batches import TextBatch
+from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import TaskModel
 
 Chains = tuple[tuple[Mention, ...], ...]
@@ -55,7 +56,19 @@ class CoreferenceModelSettings:
     lexical_dropout: float = 0.5
     """On the words."""
     dropout: float = 0.2
-    """In the biLSTM, in the scorers and on the features."""
+    """In the biLSTM, in the scorers (of pairs after the first layer alone) and on the features."""
+
+    def __post_init__(self) -> None:
+        require_ranges(
+            self,
+            "model",
+            above_zero=(
+                "hidden_dim", "num_layers", "max_span_width", "spans_per_token", "max_antecedents", "scorer_dim",
+                "feature_dim",
+            ),
+            zero_or_more=("pair_dim", "mention_weight"),
+            below_one=("lexical_dropout", "dropout"),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

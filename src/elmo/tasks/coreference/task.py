@@ -15,6 +15,7 @@ from elmo.tasks.coreference.metrics import score_chains
 from elmo.tasks.coreference.model import Chains, CoreferenceModelSettings, CoreferenceRanker, DocumentBatch
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.text_batches import TextIndexer
+from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import Inventory, Purpose, Task, TaskSettings
 from elmo.tasks.training_settings import TrainingSettings
 from elmo.text.tokenizer import words
@@ -30,6 +31,9 @@ class CoreferenceDataSettings:
     """Longer documents are learned from in pieces of so many sentences; 0 keeps them whole."""
     tokenizer: str = "ptb-like"
     """For raw text that is to be resolved."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "data", zero_or_more=("max_sentences",))
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,14 @@ def read_pairs(path: Path | str, *, tokenizer: str = "ptb-like", split: str | No
     path, split = _separate_split(path, split)
     records = _json_records(path) if _is_json(path) else _table_records(path)
     pairs = []
+    parts: set[str] = set()
     for line, record in records:
         names = _names(path, line, record)
+        parts.add(record.get(_SPLIT_FIELD, ""))
+        if split is None and len(parts) > 1:
+            raise bad_line(
+                path, line, f"the part {record.get(_SPLIT_FIELD)} beside another", f"a part named: {path}:TRAIN"
+            )
         if split is not None:
             if _SPLIT_FIELD not in record:
                 raise bad_line(path, line, f"no column {_SPLIT_FIELD}", f"one, because the split {split} was asked for")

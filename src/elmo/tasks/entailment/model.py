@@ -20,6 +20,7 @@ from elmo.tasks.layers.dropout import VariationalDropout
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.text_batches import TextBatch
+from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import TaskModel
 
 
@@ -30,6 +31,9 @@ class EntailmentModelSettings:
     hidden_dim: int = 300
     """Width of each direction of both biLSTMs, and of the dense layers."""
     dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "model", above_zero=("hidden_dim",), below_one=("dropout",))
 
 
 @dataclass(frozen=True)

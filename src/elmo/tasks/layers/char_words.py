@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from elmo.tasks.ranges import require_ranges
 from elmo.text.characters import CharacterScheme
 
 
@@ -26,6 +27,9 @@ class CharWordsSettings:
     """Filters of each width."""
     max_characters: int = 25
     """Bytes of a word that are read, its two boundaries included."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "text.characters", above_zero=("embedding_dim", "widths", "num_filters"))
 
     @property
     def output_dim(self) -> int:

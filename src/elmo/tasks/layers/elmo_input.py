@@ -22,6 +22,7 @@ from elmo.errors import ConfigError
 from elmo.mix.elmo_layer import ElmoLayer
 from elmo.tasks.layers.char_words import CharWords, CharWordsSettings
 from elmo.tasks.layers.text_batches import TextBatch
+from elmo.tasks.ranges import require_ranges
 
 Place = Literal["input", "output", "both"]
 
@@ -43,6 +44,9 @@ class WordSettings:
     """A word of the training text that no file has a vector for needs so many occurrences."""
     max_vectors: int = 50_000
     """How many of the file's first words are kept beside those of the data, for texts to come."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "text.words", above_zero=("dim",), zero_or_more=("min_count", "max_vectors"))
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,9 @@ class TextSettings:
     characters: CharWordsSettings = field(default_factory=CharWordsSettings)
     max_tokens: int = 2000
     """A longer text is refused before it fills the memory."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "text", above_zero=("max_tokens",))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from elmo.tasks.layers.tag_schemes import LabelledSpan, Scheme, TagError, guess_
 from elmo.tasks.reading import (
     Row,
     bad_line,
-    column_blocks,
+    blocks_of_lines,
     numbered_lines,
     require_examples,
     require_same_width,
@@ -45,8 +45,9 @@ class _Columns:
 
 def read_sentences(path: Path | str, *, scheme: Scheme | Literal["auto"] = "auto") -> list[TaggedSentence]:
     """All sentences of a file, in order."""
-    blocks = list(_blocks(path))
-    columns = _columns(path)
+    lines = list(numbered_lines(path))  # once: standard input cannot be read again
+    columns = _columns(path, lines)
+    blocks = list(_blocks(path, lines, columns))
     tagged = [[row.fields[columns.tag] for row in block] for block in blocks]
     chosen: Scheme = _guess(path, blocks, tagged) if scheme == "auto" else scheme
     sentences = [
@@ -61,26 +62,31 @@ def read_sentences(path: Path | str, *, scheme: Scheme | Literal["auto"] = "auto
     return require_examples(path, sentences, "sentences")
 
 
-def _blocks(path: Path | str) -> Iterator[list[Row]]:
-    columns = _columns(path)
-    for block in column_blocks(path, is_comment=lambda text: columns.has_comments and text.startswith("# ")):
+def _blocks(path: Path | str, lines: list[tuple[int, str]], columns: _Columns) -> Iterator[list[Row]]:
+    for block in blocks_of_lines(lines, is_comment=lambda text: columns.has_comments and text.startswith("# ")):
         require_same_width(path, block, at_least=2, columns="a word first, its tag last")
-        if block[0].fields[columns.word] != "-DOCSTART-":
-            yield block
+        # A line of its own, with or without an empty line after it.
+        if rows := [row for row in block if row.fields[columns.word] != "-DOCSTART-"]:
+            yield rows
 
 
-def _columns(path: Path | str) -> _Columns:
+def _columns(path: Path | str, lines: list[tuple[int, str]]) -> _Columns:
     """Where word and tag stand, from the first line that is not a comment."""
-    for line, text in numbered_lines(path):
+    for line, text in lines:
         if not text.strip() or text.startswith("# "):
             continue
         fields = split_columns(text)
-        if len(fields) >= 3 and "\t" in text and fields[0].isdigit():
+        # A sentence may begin with a number; the words of Universal NER are counted, and stand before their tags.
+        if len(fields) >= 3 and "\t" in text and fields[0] == "1" and _is_tag(fields[2]):
             return _Columns(word=1, tag=2, has_comments=True)
         if len(fields) < 2:
             raise bad_line(path, line, f"{len(fields)} column", "at least 2 (a word first, its tag last)")
         return _Columns(word=0, tag=-1, has_comments=False)
     return _Columns(word=0, tag=-1, has_comments=False)
+
+
+def _is_tag(text: str) -> bool:
+    return text == "O" or text[1:2] == "-"
 
 
 def _guess(path: Path | str, blocks: list[list[Row]], tagged: list[list[str]]) -> Scheme:

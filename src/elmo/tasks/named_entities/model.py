@@ -16,6 +16,7 @@ from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.tag_schemes import LabelledSpan, spans_of_tags, tags_of_labels
 from elmo.tasks.layers.text_batches import TextBatch
+from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import TaskModel
 
 
@@ -28,6 +29,9 @@ class EntityModelSettings:
     num_layers: int = 2
     dropout: float = 0.5
     """On the words, between the layers and above them."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "model", above_zero=("hidden_dim", "num_layers"), below_one=("dropout",))
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,10 @@ def _passage(path: Path | str, where: str, paragraph: dict[str, Any], tokenizer:
     text = paragraph.get("context")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{path}: {where} has no text under 'context'.")
-    return make_passage(text, tokenizer)
+    passage = make_passage(text, tokenizer)
+    if not passage.tokens:
+        raise InputError(f"{path}: {where} has no words under 'context'.")
+    return passage
 
 
 def _question(

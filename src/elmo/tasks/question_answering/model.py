@@ -22,6 +22,7 @@ from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.text_batches import TextBatch
 from elmo.tasks.question_answering.data import TokenSpan
+from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import TaskModel
 
 
@@ -34,6 +35,9 @@ class AnswerModelSettings:
     dropout: float = 0.2
     """Variational, before every biGRU."""
     max_answer_tokens: int = 17
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "model", above_zero=("hidden_dim", "max_answer_tokens"), below_one=("dropout",))
 
 
 @dataclass(frozen=True)

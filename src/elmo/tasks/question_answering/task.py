@@ -15,6 +15,7 @@ from elmo.tasks.layers.text_batches import TextIndexer
 from elmo.tasks.question_answering.data import Question, TokenSpan, make_passage, read_questions
 from elmo.tasks.question_answering.metrics import score_answers
 from elmo.tasks.question_answering.model import AnswerFinder, AnswerModelSettings, QuestionBatch
+from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import Inventory, Purpose, Task, TaskSettings
 from elmo.text.tokenizer import words
 
@@ -26,6 +27,9 @@ class AnswerDataSettings:
     tokenizer: str = "ptb-like"
     max_passage_tokens: int = 0
     """Longer passages are left out of training; 0 keeps all."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "data", zero_or_more=("max_passage_tokens",))
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,14 @@ class QuestionAnswering(Task[Question, TokenSpan, QuestionAnsweringSettings]):
         most = settings.data.max_passage_tokens
         if purpose != "train" or not most:
             return questions
-        return [question for question in questions if len(question.passage.tokens) <= most]
+        kept = [question for question in questions if len(question.passage.tokens) <= most]
+        if not kept:
+            shortest = min(len(question.passage.tokens) for question in questions)
+            raise InputError(
+                f"{path}: found no passage of at most {most} tokens (the shortest has {shortest}), so nothing is left "
+                "to learn from. Raise data.max_passage_tokens; 0 keeps all."
+            )
+        return kept
 
     def parse(self, text: str, settings: QuestionAnsweringSettings, inventory: Inventory) -> list[Question]:
         tokenizer = settings.data.tokenizer
@@ -60,8 +71,10 @@ class QuestionAnswering(Task[Question, TokenSpan, QuestionAnsweringSettings]):
             sides = row.split("\t")
             if len(sides) != 2 or not all(side.strip() for side in sides):
                 raise InputError(f"line {line}: found {row[:60]!r}; expected {self.input_format}.")
-            passage = make_passage(sides[1], tokenizer)
-            questions.append(Question(str(line), tuple(words(sides[0], tokenizer)), passage))
+            question, passage = tuple(words(sides[0], tokenizer)), make_passage(sides[1], tokenizer)
+            if not question or not passage.tokens:
+                raise InputError(f"line {line}: found {row[:60]!r}, which has a side without words.")
+            questions.append(Question(str(line), question, passage))
         return questions
 
     def sentences(self, example: Question) -> Sequence[Sequence[str]]:

@@ -74,7 +74,8 @@ def read_propositions(path: Path | str, *, layout: Layout = "auto", verbs_only: 
 
 
 def _columns(path: Path | str, block: Sequence[Row], layout: Layout) -> _Columns:
-    width = require_same_width(path, block, at_least=4, columns="words, tags, predicates and their arguments")
+    # Three are a sentence without predicates.
+    width = require_same_width(path, block, at_least=3, columns="words, tags, predicates and their arguments")
     first = block[0].fields
     if layout == "auto":
         layout = "conll2012" if width >= 12 and first[1].isdigit() and first[2].isdigit() else "conll2005"
@@ -89,10 +90,10 @@ def _columns(path: Path | str, block: Sequence[Row], layout: Layout) -> _Columns
         while num_arguments < width and all("*" in row.fields[width - 1 - num_arguments] for row in block):
             num_arguments += 1
         columns = _Columns(0, 1, width - num_arguments - 1, width - num_arguments, num_arguments)
-        if columns.lemma < 1:
+        if columns.lemma < 2:
             raise bad_line(
-                path, block[0].line, "no column of words before the predicates",
-                "words, tags and predicates side by side (paste the .words file before the .props file)",
+                path, block[0].line, "no columns of words and tags before the predicates",
+                "words, tags and predicates side by side (paste words and their tags before the .props file)",
             )  # fmt: skip
         lemmas = [row for row in block if row.fields[columns.lemma] != _NONE]
         if len(lemmas) != num_arguments:

@@ -18,6 +18,7 @@ from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.highway_lstm import AlternatingHighwayLstm
 from elmo.tasks.layers.tag_schemes import LabelledSpan, spans_of_tags, tags_of_labels
 from elmo.tasks.layers.text_batches import TextBatch
+from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import TaskModel
 
 IGNORED = -100
@@ -36,6 +37,14 @@ class RoleModelSettings:
     """Recurrent, the same features at every token."""
     input_dropout: float = 0.0
     """On the words."""
+
+    def __post_init__(self) -> None:
+        require_ranges(
+            self,
+            "model",
+            above_zero=("predicate_dim", "hidden_dim", "num_layers"),
+            below_one=("dropout", "input_dropout"),
+        )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from elmo.tasks.layers.dense import dense_layers
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.text_batches import TextBatch
+from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import TaskModel
 
 
@@ -31,6 +32,9 @@ class SentimentModelSettings:
     output_dim: int = 300
     """Width of the dense layer above the pools."""
     dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "model", above_zero=("dense_dim", "hidden_dim", "output_dim"), below_one=("dropout",))
 
 
 @dataclass(frozen=True)
