@@ -2,6 +2,7 @@
 
 import os
 import signal
+import re
 import subprocess
 import sys
 import time
@@ -108,3 +109,4 @@ def test_any_task_may_be_ablated(data: Path, tmp_path: Path, make_bilm: Callable
     assert len(cells(report)) == 6, "three places, two seeds"
     page = (report / "report.md").read_text()
     assert "| sentiment | accuracy |" in page and "entailment" not in page
+    assert re.search(r"Changed: all tasks: .*training.max_epochs=1", page)

@@ -59,9 +59,9 @@ def test_a_model_is_trained_evaluated_and_used(data: Path, tmp_path: Path) -> No
 
     marked = elmo("predict", str(tmp_path / "run"), stdin="Ann left Rome\n")
     assert marked.stdout == "[PER Ann] left [LOC Rome]\n"
-    place = tmp_path / "nowhere" / "p.jsonl"
+    place = data / "p.jsonl"
     assert refused("evaluate", str(tmp_path / "run"), str(data), "--predictions", str(place)) == (
-        f"elmo: {place} cannot be used (No such file or directory); check the path and its rights.\n"
+        f"elmo: {place} cannot be written (Not a directory); name a place that can be.\n"
     )
     latin = tmp_path / "latin.txt"
     latin.write_bytes("Zoë left Rome".encode("latin-1"))

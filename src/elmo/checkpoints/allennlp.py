@@ -100,8 +100,8 @@ def expressible(checkpoint: Checkpoint) -> BiLMConfig:
     else:
         return config
     raise CheckpointError(
-        f"This model cannot be written as bilm-tf/AllenNLP hdf5: {reason}. Write our own format instead, "
-        "or an hdf5 model of a fixed list of words (elmo convert MODEL OUT --to hdf5 --words FILE)."
+        f"This model cannot be written as bilm-tf/AllenNLP hdf5: {reason}. Write our own format instead "
+        "(elmo convert --to native), or an hdf5 model of a fixed list of words (elmo convert --to hdf5 --words FILE)."
     )
 
 

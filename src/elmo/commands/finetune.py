@@ -50,10 +50,11 @@ def finetune(
             _require_writable(hdf5, model)
         finetune.begin(model, output, _read_settings(settings, overrides, train, heldout), world=world, say=say)
     assert folder is not None
-    for title, project in finetune.stages(folder, world=world, say=say):
-        say(f"stage: {title}")
-        if not training_run.carry_out(project, say, measure_first=True):
-            return
+    with training_run.alone_in(folder, world):
+        for title, project in finetune.stages(folder, world=world, say=say):
+            say(f"stage: {title}")
+            if not training_run.carry_out(project, say, measure_first=True):
+                return
     if world.leads:
         _tell_change(folder)
         if hdf5 is not None:

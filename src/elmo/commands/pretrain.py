@@ -41,7 +41,9 @@ def pretrain(
             raise ConfigError(
                 "--resume goes on with a run as it was begun; only --set, --cache and --threads go with it."
             )
-        project = start.resume(resume, overrides=overrides or (), cache=cache, world=world, say=say)
+        with training_run.alone_in(resume, world):
+            project = start.resume(resume, overrides=overrides or (), cache=cache, world=world, say=say)
+            training_run.carry_out(project, say)
     else:
         if output is None:
             raise ConfigError("Say where the model goes: -o FOLDER.")
@@ -55,5 +57,6 @@ def pretrain(
         changes = [*(overrides or ()), *training_run.source_overrides(train, heldout)]
         chosen = read_settings(PretrainSettings, settings, overrides=changes)
         project = start.begin(chosen, output, cache=cache, initial=from_model, grown=grow, world=world, say=say)
-    training_run.carry_out(project, say)
+        with training_run.alone_in(output, world):
+            training_run.carry_out(project, say)
     world.leave()

@@ -6,8 +6,9 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -83,17 +84,23 @@ def _announce(project: Project, say: Say) -> None:
     say(f"plan: {order_tokens:,.0f} tokens an epoch; {length}")
 
 
-def carry_out(project: Project, say: Say, *, measure_first: bool = False) -> bool:
-    """Train, with reports to the screen and to files; returns whether the run came to its end."""
-    with folder_lock.held(project.run_folder, wait=False) if project.run.world.leads else nullcontext(True) as ours:
+@contextmanager
+def alone_in(folder: Path, world: World) -> Iterator[None]:
+    """Keep other processes from training in a run's folder; to be held before its checkpoints are read."""
+    run = folder / "run"
+    if not world.leads or not run.is_dir():  # what is not there is told by whoever looks for it
+        yield
+        return
+    with folder_lock.held(run, wait=False) as ours:
         if not ours:
             raise CheckpointError(
-                f"Another process is training in {project.folder}. Wait for it, or stop it (Ctrl-C) and try again."
+                f"Another process is training in {folder}. Wait for it, or stop it (Ctrl-C) and try again."
             )
-        return _train(project, say, measure_first=measure_first)
+        yield
 
 
-def _train(project: Project, say: Say, *, measure_first: bool) -> bool:
+def carry_out(project: Project, say: Say, *, measure_first: bool = False) -> bool:
+    """Train, with reports to the screen and to files; returns whether the run came to its end."""
     from elmo.pretrain.logs import CURVES_FILE, LOG_FILE, JsonLog, TensorBoardLog, draw_curves, tensorboard_is_installed
     from elmo.pretrain.loop import evaluate, train
 

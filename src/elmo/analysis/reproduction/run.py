@@ -70,10 +70,10 @@ def write(report: ReproductionReport, folder: Path) -> None:
 def _report(shop: Workshop, done: dict[str, Section], provenance: Provenance) -> ReproductionReport:
     config = shop.bilm.config
     plan = shop.plan
-    tasks = dict.fromkeys((*plan.tasks, *plan.ablated, *plan.curves))
-    settings = "; ".join(
-        f"{task.replace('_', ' ')}: {', '.join(changed)}" for task in tasks if (changed := plan.settings_of(task))
-    )
+    changed = {task.replace("_", " "): plan.settings_of(task) for task in plan.task_settings}
+    if plan.overrides:
+        changed["all tasks"] = plan.overrides
+    settings = "; ".join(f"{task}: {', '.join(changes)}" for task, changes in changed.items())
     # A model goes by one name while it learns on: what it has read tells its reports apart.
     seen = f", {tokens / 1e6:.1f} M tokens seen" if (tokens := shop.bilm.card.get("tokens_seen")) else ""
     intro = [
