@@ -1,8 +1,8 @@
 """elmo reproduce by the real command: killed in the middle, it goes on without doing anything again."""
 
 import os
-import signal
 import re
+import signal
 import subprocess
 import sys
 import time
