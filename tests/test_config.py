@@ -12,7 +12,7 @@ import pytest
 from elmo import config
 from elmo.errors import ConfigError
 from elmo.pretrain.finetune import FinetuneSettings
-from elmo.pretrain.settings import PretrainSettings
+from elmo.pretrain.settings import PretrainSettings, TrainingSettings
 
 ROOT = Path(__file__).parent.parent
 
@@ -120,3 +120,8 @@ def test_an_assignment_holds_any_letters() -> None:
     plain: dict[str, Any] = {}
     config.put(plain, config.assignment("text.words.vectors", 'a "𠮷" é\\ file.txt'))
     assert plain == {"text": {"words": {"vectors": 'a "𠮷" é\\ file.txt'}}}
+
+
+def test_a_run_without_an_end_is_refused_in_python_too() -> None:
+    with pytest.raises(ConfigError, match=r"training.epochs is inf; expected a finite number above 0"):
+        TrainingSettings(epochs=float("inf"))

@@ -23,6 +23,9 @@ from elmo.embedding.word_cache import encode_words
 def test_vectors_and_state_are_those_of_the_whole(
     bilm: PretrainedBiLM, lengths: list[int], piece: int, with_state: bool, layers: str | int
 ) -> None:
+    if not binding.available():
+        # torch rounds float32 products by the batch's shape, and this model's weights magnify that.
+        bilm.double()
     sentences = [[f"w{row * 3 + place % 5}" for place in range(length)] for row, length in enumerate(lengths)]
     where = bilm.indexer.positions(sentences)
     vectors = encode_words(bilm, where.words)

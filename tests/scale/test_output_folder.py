@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from elmo.errors import ConfigError
 from elmo.scale.output_folder import OutputFolder
 
 # A process of its own, for a file in work has the process in its name.
@@ -70,3 +71,10 @@ def test_what_runs_write_is_told_from_input(root: str, tmp_path: Path) -> None:
     for name in ("a.parquet", "out.parquet", "out/a.txt", "out/below/a.parquet", "out2/a.parquet"):
         assert not output.owns(f"{root}/{name}")
     assert not output.owns("memory://elsewhere/corpus/out/a.parquet")
+
+
+def test_a_name_that_another_file_system_reads_as_a_pattern_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"memory://out\[1\] holds \[ \]"):
+        OutputFolder("memory://out[1]").begin({}, [])
+    # Here names are names.
+    assert OutputFolder(str(tmp_path / "out[1]")).begin({}, []) == set()

@@ -52,3 +52,26 @@ def test_a_cluster_of_its_own_with_room_for_every_thread(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert pq.read_table(tmp_path / "out").num_rows == 2
+
+
+def test_more_threads_than_any_machine_of_the_cluster_has(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    from ray.cluster_utils import Cluster
+
+    from elmo.scale.job import plan_job, run_job
+    from elmo.scale.ray import ray_engine
+
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text("a b\nc\n")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=2)
+        inputs = [str(path) for path in tmp_path.glob("*.txt")]
+        plan = plan_job(ArrowSettings(folder, pooling="mean"), inputs, str(tmp_path / "out"), threads=3)
+        run_job(plan, ray_engine(address=cluster.address))
+    finally:
+        cluster.shutdown()
+    assert pq.read_table(tmp_path / "out").num_rows == 6

@@ -5,6 +5,7 @@ The defaults are the `small` shape with the modern recipe.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -250,7 +251,7 @@ class TrainingSettings:
             _require(getattr(self, name) >= 1, f"training.{name}", getattr(self, name), "a whole number above 0")
         for name, number in (("evaluate_tokens", self.evaluate_tokens), ("updates", self.updates)):
             _require(number is None or number >= 1, f"training.{name}", number, "a whole number above 0")
-        _require(self.epochs > 0, "training.epochs", self.epochs, "a number above 0")
+        _require(0 < self.epochs < math.inf, "training.epochs", self.epochs, "a finite number above 0")
         _require(self.minutes is None or self.minutes > 0, "training.minutes", self.minutes, "a number above 0")
         _require(0 <= self.seed < 2**64, "training.seed", self.seed, "a whole number from 0 to 2^64 - 1")
 

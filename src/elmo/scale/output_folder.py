@@ -50,6 +50,12 @@ class OutputFolder:
         """Make the folder ready; returns the names of the partitions that an earlier run has finished."""
         if self._filesystem.isfile(self._path):
             raise ConfigError(f"{self.url} is a file; engines write a folder of partitions. Choose another name.")
+        if not is_local(self._filesystem) and (pattern := sorted(set("[]*?") & set(self._path))):
+            # fsspec reads names as patterns wherever it moves or removes: another folder's files might go.
+            raise ConfigError(
+                f"{self.url} holds {' '.join(pattern)}, which stands for other characters on this file system. "
+                "Choose a folder without [ ] * ?."
+            )
         finished = self._finished()
         if overwrite:
             self._clear(finished)

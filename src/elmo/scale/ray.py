@@ -36,9 +36,10 @@ def ray_engine(*, address: str | None = None, workers: int = 0) -> Engine:
     def run(job: Job, partitions: list[Partition]) -> Iterator[PartitionReport]:
         started = _connect(address, num_cpus=workers * job.threads)
         try:
-            # Ray waits for ever for room for an actor that asks for more CPUs than there are.
-            actor_cpus = min(job.threads, _num_cpus())
-            count = min(workers or _num_cpus() // actor_cpus, len(partitions))
+            machines = _machine_cpus()
+            # Ray waits for ever for room for an actor that asks for more CPUs than any machine has.
+            actor_cpus = min(job.threads, max(machines))
+            count = min(workers or sum(cpus // actor_cpus for cpus in machines), len(partitions))
             # A block for each partition, or the first actors would be handed most of the work at once.
             items = ray.data.from_items(list(map(asdict, partitions)), override_num_blocks=len(partitions))
             reports = items.map(
@@ -89,5 +90,7 @@ def _connect(address: str | None, *, num_cpus: int) -> bool:
     return True
 
 
-def _num_cpus() -> int:
-    return max(int(ray.cluster_resources().get("CPU", 1)), 1)
+def _machine_cpus() -> list[int]:
+    """The CPUs of each machine of the cluster: an actor cannot have those of two."""
+    cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+    return cpus if any(cpus) else [1]
