@@ -173,7 +173,11 @@ def test_bad_input_gets_one_sentence(
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--threads", "-1"], "-1 threads were asked for"), (["--tokenizer", "spacy"], "no tokeniser 'spacy'")],
+    [
+        (["--threads", "-1"], "-1 threads were asked for"),
+        (["--tokenizer", "spacy"], "no tokeniser 'spacy'"),
+        (["--workers", "2"], "--workers 2 would do nothing: --engine local is this process alone"),
+    ],
 )
 def test_engines_refuse_bad_settings_before_they_begin(
     text: Path, tmp_path: Path, elmo_embed: Callable[..., Result], arguments: list[str], message: str

@@ -58,6 +58,7 @@ def test_texts(server: Server, route: str, text: object, status: int, message: s
         ("/embed", "not json", 422, "The body is not JSON"),
         ("/embed", '{"inputs": ' + 5000 * "[", 422, "The body cannot be read as JSON: it is nested too deeply"),
         ("/embed", b'{"inputs": "\xff"}', 422, "The body cannot be read as JSON: it is not UTF-8"),
+        ("/embed", '{"inputs": "a", "dimensions": ' + 5000 * "1" + "}", 422, "a number in it is too long"),
         ("/embed", "", 422, None),
         ("/embed", "[]", 422, None),
         ("/embed", '{"inputs": "a", "normalize": "yes"}', 422, "`normalize`"),
@@ -69,6 +70,8 @@ def test_texts(server: Server, route: str, text: object, status: int, message: s
         ("/embed_layers", '{"inputs": "a", "layers": [1, 2]}', 422, "2 layer weights were given for 3 layers"),
         ("/embed_layers", '{"inputs": "a", "layers": [1, 2, NaN]}', 422, None),
         ("/embed_layers", '{"inputs": "a", "layers": true}', 422, "`layers`"),
+        ("/embed_layers", '{"inputs": "a", "layers": "1e39,0,0"}', 422, "A layer's weight is beyond 1,000,000"),
+        ("/embed_layers", '{"inputs": "a", "layers": "' + 5000 * "x" + '"}', 422, "at most 500 characters"),
         ("/v1/embeddings", '{"input": "a", "model": "other"}', 404, "this server has 'small'"),
         ("/v1/embeddings", '{"input": "a", "encoding_format": "hex"}', 422, "`encoding_format`"),
         ("/similarity", '{"inputs": {"source_sentence": "a", "sentences": []}}', 400, "is empty"),
@@ -77,6 +80,8 @@ def test_texts(server: Server, route: str, text: object, status: int, message: s
         ("/neighbours", '{"inputs": "a b", "position": -1}', 422, "`position`"),
         ("/map", '{"word": "zebra"}', 422, "holds that word 0 times"),
         ("/map", '{"word": " "}', 400, "is empty"),
+        ("/map", '{"word": "' + 5000 * "x" + '", "inputs": ["a"]}', 422, "at most 500 characters"),
+        ("/tokenize", '{"inputs": "' + 300_000 * "a " + '"}', 422, "300000 tokens; the most is 262144"),
         ("/fill", '{"inputs": "a b", "position": 9}', 422, "the text has the tokens 0 to 1"),
         ("/tasks/named_entities", '{"inputs": "a"}', 404, "There is no model for that task here"),
         ("/nowhere", "{}", 404, "There is no such route"),
@@ -99,8 +104,9 @@ def test_bodies(server: Server, route: str, body: str | bytes, status: int, mess
         ([], 400, "`inputs` is empty"),
         (["a bank"] * 33, 422, "33 texts; the most is 32"),
         ([" ".join(["bank"] * 4097)], 422, "`inputs` has 4097 tokens; the most is 4096. Shorten it."),
+        (["bank " * 500 + ("x" * 4999 + " ") * 395], 422, "characters; the most is 10000000. Send less text."),
     ],
-    ids=["none", "many", "long"],
+    ids=["none", "many", "long", "a huge answer"],
 )
 def test_a_map_keeps_to_the_limits(server: Server, texts: list[str], status: int, message: str) -> None:
     response = post(server, "/map", json.dumps({"word": "bank", "inputs": texts}))

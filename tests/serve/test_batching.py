@@ -87,3 +87,44 @@ def test_a_stop_does_not_wait_long_for_work_whose_client_has_gone() -> None:
     assert batcher.stop() is False
     may_end.set()
     assert batcher.stop() is True
+
+
+def test_calls_and_long_texts_take_turns() -> None:
+    async def clients(batcher: Batcher) -> None:
+        async def call_again_and_again() -> None:
+            while True:
+                await batcher.call(lambda: time.sleep(0.02))
+
+        calling = [asyncio.ensure_future(call_again_and_again()) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        await asyncio.wait_for(ask_again_and_again(batcher, times=3, tokens=200), 10)
+        for each in calling:
+            each.cancel()
+
+    assert batches_of(clients, seconds=0.01) == [1] * 3
+
+
+def test_what_a_client_that_went_away_had_asked_for_is_dropped() -> None:
+    metrics, may_end, ran = Metrics(), threading.Event(), []
+    batcher = Batcher(lambda texts, wanted: [np.zeros(4) for _ in texts], ServeSettings(max_queue_tokens=400), metrics)
+
+    async def clients() -> None:
+        working = asyncio.ensure_future(batcher.call(lambda: may_end.wait(30)))
+        leaving = [asyncio.ensure_future(batcher.embed([["long"] * 390], MEAN))]
+        leaving += [asyncio.ensure_future(batcher.call(lambda: ran.append(1))) for _ in range(5)]
+        await asyncio.sleep(0.1)
+        for each in leaving:
+            each.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+        # The lane of short texts is free, and the queue has room although the other lane is still at work.
+        await asyncio.wait_for(batcher.embed([["short"] * 100], MEAN), 10)
+        may_end.set()
+        await working
+
+    try:
+        asyncio.run(clients())
+    finally:
+        may_end.set()
+        batcher.stop()
+    assert ran == []
+    assert "te_queue_tokens 0" in metrics.text()

@@ -11,9 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -23,7 +24,9 @@ from starlette.testclient import TestClient
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError
+from elmo.serve import guard
 from elmo.serve.app import create_app
+from elmo.serve.run import _bind
 from elmo.serve.settings import ServeSettings, read_api_key
 from serve.conftest import MAIN, Server
 
@@ -76,7 +79,12 @@ def test_health_page_and_docs(server: Server) -> None:
     assert machine.json() == {"status": "ok"}
     browser = httpx.get(server.url + "/", headers={"accept": "text/html,*/*"})
     assert browser.headers["content-type"].startswith("text/html")
-    assert "default-src 'self'" in browser.headers["content-security-policy"]
+    for answer in (browser, *(httpx.get(f"{server.url}/page/{name}") for name in ("index.html", "main.js"))):
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["cache-control"] == "no-cache"
+    for path in ("/", "/health", "/info", "/page/main.js"):
+        head = httpx.head(server.url + path)
+        assert head.status_code == 200 and head.content == b""
     assert httpx.get(server.url + "/docs").status_code == 200
     paths = httpx.get(server.url + "/openapi.json").json()["paths"]
     assert {"/embed", "/embed_all", "/embed_layers", "/v1/embeddings", "/senses", "/tasks/{name}"} <= paths.keys()
@@ -185,7 +193,8 @@ def test_api_key_and_stopping_with_work_under_way(start_server: Start, tmp_path:
         answer = httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=headers)
         assert answer.status_code == 401 and "Authorization: Bearer" in answer.json()["error"]
     assert httpx.get(server.url + "/metrics").status_code == 401
-    assert httpx.get(server.url + "/health").status_code == 200
+    for path in ("/health", "/docs", "/openapi.json", "/page/docs.js"):
+        assert httpx.get(server.url + path).status_code == 200
     good = {"authorization": "Bearer secret-key"}
     assert httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=good, timeout=60).status_code == 200
 
@@ -286,3 +295,29 @@ def test_bad_settings_get_one_sentence_and_code_2(model_folder: Path, server: Se
         command = [sys.executable, "-c", MAIN, "serve", *options]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 2 and message in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_a_port_that_another_server_is_about_to_use_is_refused() -> None:
+    first = _bind(ServeSettings(port=0))
+    try:
+        with pytest.raises(ConfigError, match=r"Cannot listen on 127\.0\.0\.1"):
+            _bind(ServeSettings(port=first.getsockname()[1]))
+    finally:
+        first.close()
+
+
+def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.1)
+    sent: list[dict[str, Any]] = []
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"10")]
+    scope = {"type": "http", "method": "POST", "path": "/embed", "headers": headers, "query_string": b""}
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b"", "more_body": True}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(dict(message))
+
+    asyncio.run(asyncio.wait_for(create_app(ServeSettings())(scope, receive, send), 10))
+    assert sent[0]["status"] == 408 and b"did not arrive" in sent[1]["body"]

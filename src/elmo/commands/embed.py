@@ -38,7 +38,7 @@ def embed(
     column: Annotated[str | None, typer.Option(help="The column or field that holds the text.")] = None,
     tokenizer: Annotated[str | None, typer.Option(help="ptb-like or whitespace. Default: the model's own.")] = None,
     layers: Annotated[str, typer.Option(help=_LAYERS)] = "all",
-    pool: Annotated[str | None, typer.Option(help="mean or max: one vector for each sentence.")] = None,
+    pool: Annotated[str | None, typer.Option(help="mean or max: one vector for each sentence, of each layer.")] = None,
     out_format: Annotated[
         str | None, typer.Option(help="hdf5 (AllenNLP's layout), npz, parquet, arrow, safetensors or jsonl.")
     ] = None,
@@ -55,7 +55,7 @@ def embed(
     batch_tokens: Annotated[int, typer.Option(help="Tokens in work at once; fewer need less memory.")] = 4096,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an output that exists.")] = False,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch.")] = 0,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch (with --engine: 1).")] = 0,
     engine: Annotated[
         str | None,
         typer.Option(help="ray, spark or local: inputs on any file system into Parquet partitions (docs: scale)."),

@@ -53,6 +53,9 @@ def _choose(engine: str, address: str | None, master: str | None, workers: int) 
             raise ConfigError(f"{option} belongs to --engine {owner}, not to {engine}.")
     if workers < 0:
         raise ConfigError(f"--workers is {workers}; expected 1 or more, or 0 for one per CPU.")
+    if workers and (engine == "local" or master is not None):
+        reason = "--engine local is this process alone" if engine == "local" else f"the cluster at {master} counts them"
+        raise ConfigError(f"--workers {workers} would do nothing: {reason}. Leave it out.")
     if engine == "ray":
         from elmo.scale.ray import ray_engine
 

@@ -22,7 +22,7 @@ def pretrain(
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     from_model: Annotated[str | None, typer.Option("--from", help="Start from this model's weights.")] = None,
     grow: Annotated[
-        bool, typer.Option("--grow", help="Make the model of --from as large as [model] says; it computes the same.")
+        bool, typer.Option("--grow", help="Make the model of --from as large as the settings say; it begins as it was.")
     ] = False,
     cache: Annotated[Path | None, typer.Option(help="Where the text as numbers is kept (default: in the run).")] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", help="A setting, such as training.epochs=3.")] = None,

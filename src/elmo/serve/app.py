@@ -15,7 +15,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.staticfiles import StaticFiles
 
 from elmo import __version__
 from elmo.serve import errors
@@ -82,7 +81,7 @@ def create_app(settings: ServeSettings, metrics: Metrics | None = None, models: 
     errors.install(app)
     for router in (health.router, tei.router, openai.router, explore.router):
         app.include_router(router)
-    app.mount("/page", StaticFiles(directory=health.PAGE), name="page")
+    app.mount("/page", health.PageFiles(directory=health.PAGE), name="page")
     app.add_middleware(Guard, settings=settings, metrics=metrics)
     if settings.cors_origins:
         # The last one added is the outermost. Browsers ask without a key whether they may send one, and a page may

@@ -17,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -56,8 +57,6 @@ class _Request:
     loop: asyncio.AbstractEventLoop
     results: list[np.ndarray | None]
     missing: int
-    gone: bool = False
-    """The client went away, or another of its texts failed; what still waits is dropped."""
 
 
 @dataclass
@@ -73,6 +72,7 @@ class _Text:
 class _Call:
     function: Callable[[], Any]
     request: _Request
+    since: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,19 @@ class Batcher:
         try:
             return await request.future
         except asyncio.CancelledError:
-            request.gone = True
+            with self._changed:
+                self._drop(request)
             raise
+
+    def _drop(self, request: _Request) -> None:
+        """Forget what still waits of a request whose client went away, or another of whose texts failed."""
+        for waiting in self._waiting.values():
+            kept = [text for text in waiting if text.request is not request]
+            self._queue_tokens -= sum(len(text.tokens) for text in waiting if text.request is request)
+            waiting.clear()
+            waiting.extend(kept)
+        self._calls = deque(call for call in self._calls if call.request is not request)
+        self._show_queue()
 
     def _work(self, lane: str) -> None:
         last = _LastBatch()
@@ -156,7 +167,7 @@ class Batcher:
                     if self._stopping:
                         return
                     self._changed.wait()
-                call = self._calls.popleft() if lane == "long" and self._calls else None
+                call = self._next_call(lane)
                 if call is None:
                     self._gather(lane, last)
                     batch = self._take(lane)
@@ -167,6 +178,13 @@ class Batcher:
 
     def _has_work(self, lane: str) -> bool:
         return bool(self._waiting[lane]) or (lane == "long" and bool(self._calls))
+
+    def _next_call(self, lane: str) -> _Call | None:
+        """A call that has waited longer than the lane's first text."""
+        if lane != "long" or not self._calls:
+            return None
+        texts = self._waiting[lane]
+        return None if texts and texts[0].since < self._calls[0].since else self._calls.popleft()
 
     def _gather(self, lane: str, last: _LastBatch) -> None:
         """Let the clients of the last batch ask again, so that they go on together with those who wait."""
@@ -188,9 +206,7 @@ class Batcher:
         budget = self._settings.max_batch_tokens
         while waiting and (not batch or budget > 0):
             text = waiting.popleft()
-            if text.request.gone:
-                self._queue_tokens -= len(text.tokens)
-            elif not batch or (text.wanted == batch[0].wanted and len(text.tokens) + 2 <= budget):
+            if not batch or (text.wanted == batch[0].wanted and len(text.tokens) + 2 <= budget):
                 batch.append(text)
                 budget -= len(text.tokens) + 2
                 self._queue_tokens -= len(text.tokens)
@@ -211,7 +227,8 @@ class Batcher:
             vectors = self._embed([text.tokens for text in batch], batch[0].wanted)
         except Exception as error:
             for request in {id(text.request): text.request for text in batch}.values():
-                request.gone = True
+                with self._changed:
+                    self._drop(request)
                 _tell(request, request.future.set_exception, error)
             return _LastBatch()
         now = time.perf_counter()
@@ -220,7 +237,8 @@ class Batcher:
         self._metrics.observe("te_batch_next_size", len(batch))
         self._metrics.observe("te_batch_next_tokens", num_tokens)
         self._metrics.observe("te_inference_duration", now - started)
-        self._metrics.observe("te_queue_duration", started - batch[0].since)
+        for text in batch:
+            self._metrics.observe("te_queue_duration", started - text.since)
         with self._changed:  # the lanes may finish two texts of one request at the same time
             done = []
             num_waiting = len(self._waiting[lane])
@@ -235,8 +253,6 @@ class Batcher:
 
 
 def _run_call(call: _Call) -> None:
-    if call.request.gone:
-        return
     try:
         value = call.function()
     except Exception as error:
@@ -252,7 +268,5 @@ def _tell(request: _Request, tell: Callable[[Any], None], value: Any) -> None:
         if not request.future.done():
             tell(value)
 
-    try:
+    with suppress(RuntimeError):  # the loop ended while the batch ran
         request.loop.call_soon_threadsafe(hand_over)
-    except RuntimeError:  # the loop ended while the batch ran
-        request.gone = True

@@ -6,10 +6,11 @@ threads, and `Engine.warm_up` runs a first batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,11 +22,17 @@ from elmo.errors import ConfigError
 from elmo.serve.batching import Batcher, Wanted
 from elmo.serve.errors import ServiceError
 from elmo.serve.metrics import Metrics
+from elmo.serve.schemas import LARGEST_WEIGHT
 from elmo.serve.settings import ServeSettings
 from elmo.tasks.trained import TrainedTask
 from elmo.text.tokenizer import Token, tokenize
 
 _CACHED_MB = 1 << 20
+
+READ_AT_ONCE = 20_000
+"""Characters that are tokenised in some ten milliseconds; more would hold everybody else's requests up."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,9 @@ class Engine:
 
     def choose(self, layers: str | int | Sequence[float]) -> str | int | tuple[float, ...]:
         """A choice of layers that fits the model, in a form that can be compared."""
-        choose_layers(layers, self.bilm.config.num_layers)
+        weights = choose_layers(layers, self.bilm.config.num_layers).weights
+        if weights is not None and max(map(abs, weights)) > LARGEST_WEIGHT:
+            raise ServiceError(422, f"A layer's weight is beyond {LARGEST_WEIGHT:,.0f}; give smaller ones.")
         return layers if isinstance(layers, str | int) else tuple(layers)
 
     def tokenize(self, text: str, *, where: str = "`inputs`") -> list[Token]:
@@ -110,23 +119,37 @@ class Engine:
 
     def tokens(self, texts: Sequence[str], *, truncate: bool | None = None, from_left: bool = False) -> list[list[str]]:
         """The words of each text; the limits of the service hold. `truncate`: None where a client cannot ask for it."""
+        limit = self.settings.max_input_length
+        result = []
+        for where, tokens in self._read(texts):
+            if len(tokens) > limit:
+                if not truncate:
+                    advice = "Shorten it." if truncate is None else "Shorten it, or set truncate."
+                    raise ServiceError(422, f"{where} has {len(tokens)} tokens; the most is {limit}. {advice}")
+                tokens = tokens[-limit:] if from_left else tokens[:limit]
+            result.append([token.text for token in tokens])
+        return result
+
+    def spans(self, texts: Sequence[str]) -> list[list[Token]]:
+        """The tokens of each text with their places, however long it is, within the limit for a whole request."""
+        result = [tokens for _, tokens in self._read(texts)]
+        self.check_total(sum(map(len, result)))
+        return result
+
+    def _read(self, texts: Sequence[str]) -> Iterator[tuple[str, list[Token]]]:
+        """What each text is called in messages, and its tokens."""
         most = self.settings.max_client_batch_size
         if not texts:
             raise ServiceError(400, "`inputs` is empty; expected at least one text.")
         if len(texts) > most:
             raise ServiceError(422, f"The request holds {len(texts)} texts; the most is {most}. Send fewer at once.")
-        result = []
         for number, text in enumerate(texts):
             where = "`inputs`" if len(texts) == 1 else f"Text {number} of `inputs`"
-            words = [token.text for token in self.tokenize(text, where=where)]
-            limit = self.settings.max_input_length
-            if len(words) > limit:
-                if not truncate:
-                    advice = "Shorten it." if truncate is None else "Shorten it, or set truncate."
-                    raise ServiceError(422, f"{where} has {len(words)} tokens; the most is {limit}. {advice}")
-                words = words[-limit:] if from_left else words[:limit]
-            result.append(words)
-        return result
+            yield where, self.tokenize(text, where=where)
+
+    async def reading(self, texts: Sequence[str], read: Callable[[], T]) -> T:
+        """What `read` gives, which tokenises the texts: beside the event loop if they are long."""
+        return await asyncio.to_thread(read) if sum(map(len, texts)) > READ_AT_ONCE else read()
 
     def check_total(self, num_tokens: int) -> None:
         """Refuse a request that would be too much work even if nothing else were waiting."""

@@ -20,6 +20,7 @@ _TYPES = {
     401: "Unauthorized",
     404: "NotFound",
     405: "MethodNotAllowed",
+    408: "Validation",
     413: "Validation",
     415: "Validation",
     422: "Validation",
@@ -68,7 +69,8 @@ def _describe(error: RequestValidationError) -> str:
 
 
 def _unreadable(cause: BaseException | None) -> str:
-    reason = "it is nested too deeply" if isinstance(cause, RecursionError) else "it is not UTF-8"
+    reasons = {RecursionError: "it is nested too deeply", UnicodeDecodeError: "it is not UTF-8"}
+    reason = reasons.get(type(cause), "a number in it is too long")
     return f"The body cannot be read as JSON: {reason}."
 
 

@@ -30,6 +30,9 @@ from elmo.tasks.task import Task
 MAX_SENSE_TOKENS = 256
 """The similarities of all pairs on all layers are sent: some megabytes for so many tokens."""
 
+MAX_ANSWER_CHARACTERS = 10_000_000
+"""A sentence is sent again with each of its occurrences or predicates: a small request may have a huge answer."""
+
 
 class Explorer:
     """Answers the page's questions with the engine's model."""
@@ -89,6 +92,7 @@ class Explorer:
             token_lists = self.engine.tokens(texts)
             self.engine.check_total(sum(map(len, token_lists)))
             occurrences = find_in_text(word, token_lists, limit=limit)
+        _check_answer(occurrence.tokens for occurrence in occurrences)
         result = map_word(_EachSentenceOnce(self.engine.embedder("all")), occurrences, clusters=clusters)
         return {
             "word": result.word,
@@ -145,6 +149,7 @@ class Explorer:
                 f"`inputs` has {longest} tokens in one sentence, pair or document; the most is {limit}. Shorten it.",
             )
         self.engine.check_total(sum(lengths))
+        _check_answer(sentence for example in examples for sentence in task.sentences(example))
 
     def _occurrences(self, word: str, limit: int) -> list[Occurrence]:
         index = self.index()
@@ -161,6 +166,14 @@ class Explorer:
         if position >= len(tokens):
             raise ServiceError(422, f"`position` is {position}; the text has the tokens 0 to {len(tokens) - 1}.")
         return tokens
+
+
+def _check_answer(sentences: Iterable[Sequence[str]]) -> None:
+    characters = sum(len(token) for tokens in sentences for token in tokens)
+    if characters > MAX_ANSWER_CHARACTERS:
+        raise ServiceError(
+            422, f"The answer would hold {characters} characters; the most is {MAX_ANSWER_CHARACTERS}. Send less text."
+        )
 
 
 class _EachSentenceOnce:

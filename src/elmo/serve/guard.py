@@ -5,6 +5,7 @@ One ASGI layer. The log is a JSON line for each request: route, status, times an
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import logging
@@ -21,8 +22,11 @@ from elmo.serve.settings import ServeSettings
 
 log = logging.getLogger("elmo.serve")
 
-OPEN_PATHS = ("/health", "/ping", "/page/", "/favicon.ico")
-"""What needs no key: a balancer's questions, and the page, which holds nothing but itself."""
+BODY_SECONDS = 60.0
+"""How long a body may take to arrive: one that never ends would hold a place among the requests in work."""
+
+OPEN_PATHS = ("/health", "/ping", "/page/", "/favicon.ico", "/docs", "/openapi.json")
+"""What needs no key: a balancer's questions, and the page, which holds nothing but itself and how to ask."""
 UNCOUNTED = ("/health", "/ping", "/metrics", "/page/", "/docs", "/openapi.json", "/info", "/favicon.ico")
 
 
@@ -71,6 +75,8 @@ class Guard:
         if visit.counted:
             self._in_work += 1
             self.metrics.set("te_requests_in_work", self._in_work)
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}  # uvicorn leaves the body out
         try:
             await self._answer(scope, receive, visit)
         finally:
@@ -93,15 +99,22 @@ class Guard:
         if not length.isdigit() or int(length) > limit:
             await visit.refuse(413, too_large)
             return
-        received = 0
+        received, whole = 0, False
+        latest = asyncio.get_running_loop().time() + BODY_SECONDS
 
+        # FastAPI lets HTTPException through; any other becomes a 400 of its own.
         async def bounded() -> Message:
-            nonlocal received
-            message = await receive()
+            nonlocal received, whole
+            try:
+                async with asyncio.timeout_at(None if whole else latest):
+                    message = await receive()
+            except TimeoutError:
+                late = f"The body did not arrive within {BODY_SECONDS:.0f} seconds."
+                raise HTTPException(408, late, {"Connection": "close"}) from None
             if message["type"] == "http.request":
                 received += len(message.get("body", b""))
+                whole = not message.get("more_body", False)
                 if received > limit:
-                    # FastAPI lets this kind through; any other becomes a 400 of its own.
                     raise HTTPException(413, too_large, {"Connection": "close"})
             return message
 

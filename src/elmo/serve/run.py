@@ -36,7 +36,8 @@ def run(settings: ServeSettings, *, log_level: str = "info") -> None:
     locate(settings.model)  # a wrong name is told before anything listens
     sock = _bind(settings)
     port = sock.getsockname()[1]
-    facts = {"address": f"http://{settings.host}:{port}", "workers": settings.workers, "pid": os.getpid()}
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    facts = {"address": f"http://{host}:{port}", "workers": settings.workers, "pid": os.getpid()}
     log.info("listening", extra={"facts": facts})
     if settings.workers == 1:
         _serve(settings, sock, Metrics(), None)
@@ -50,6 +51,7 @@ def _bind(settings: ServeSettings) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((settings.host, settings.port))
+        sock.listen()  # only now is a port that another server has, too, refused
     except OSError as error:
         raise ConfigError(
             f"Cannot listen on {settings.host} port {settings.port}: {error.strerror or error}. Choose another --port."
@@ -81,6 +83,8 @@ def _serve(settings: ServeSettings, sock: socket.socket, metrics: Metrics, model
     service: Service = app.state.service
     service.on_failure = stop
     server.run(sockets=[sock])
+    if server.force_exit:
+        service.stop()  # at a second Ctrl-C uvicorn leaves out the app's own end
     if service.failure is not None:
         raise ConfigError(service.failure)
     if not service.is_idle:
@@ -149,6 +153,8 @@ class _Workers:
             self.metrics.worker = number
             _serve(self.settings, self.sock, self.metrics, self.models)
             status = 0
+        except Exception:
+            log.exception("worker failed")
         finally:
             _leave(status)
 

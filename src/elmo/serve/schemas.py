@@ -14,8 +14,10 @@ def _refuse_token_ids(value: Any) -> Any:
 
 
 Input = Annotated[StrictStr | list[StrictStr], BeforeValidator(_refuse_token_ids)]
-LayerWeight = Annotated[StrictInt | StrictFloat, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
-Layers = StrictInt | Annotated[list[LayerWeight], Field(max_length=64)] | StrictStr
+LARGEST_WEIGHT = 1e6
+"""Of a layer, so that no vector becomes infinite."""
+LayerWeight = Annotated[StrictInt | StrictFloat, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)]
+Layers = StrictInt | Annotated[list[LayerWeight], Field(max_length=64)] | Annotated[StrictStr, Field(max_length=500)]
 Dimensions = Annotated[StrictInt, Field(ge=1)]
 
 
@@ -87,7 +89,7 @@ class NeighboursBody(_Body):
 
 
 class MapBody(_Body):
-    word: StrictStr
+    word: Annotated[StrictStr, Field(max_length=500)]
     inputs: list[StrictStr] | None = Field(None, description="Sentences to look in; else the indexed corpus.")
     clusters: Annotated[StrictInt, Field(ge=1, le=8)] = 2
     limit: Annotated[StrictInt, Field(ge=3, le=500)] = 200

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.staticfiles import StaticFiles
 
 from elmo import __version__
 from elmo.serve.errors import error_body
@@ -17,7 +18,7 @@ router = APIRouter()
 PAGE = Path(__file__).parent.parent / "page"
 
 _UNHEALTHY: dict[int | str, dict[str, Any]] = {503: DOCUMENTED[503]}
-_NO_FOREIGN_CODE = {
+_PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -54,7 +55,16 @@ async def docs() -> Response:
 
 
 def page(name: str) -> Response:
-    return FileResponse(PAGE / name, headers=_NO_FOREIGN_CODE)
+    return FileResponse(PAGE / name, headers=_PAGE_HEADERS)
+
+
+class PageFiles(StaticFiles):
+    """The page's own files. Modules of two releases do not fit together: browsers ask each time whether one changed."""
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        response = super().file_response(*args, **options)
+        response.headers.update(_PAGE_HEADERS)
+        return response
 
 
 @router.get("/info", responses={401: DOCUMENTED[401], **_UNHEALTHY})

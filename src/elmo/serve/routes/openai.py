@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -28,7 +29,8 @@ async def embeddings(body: OpenAIBody, engine: EngineOf, request: Request) -> Re
     also = (engine.settings.model, served.rpartition("/")[2])
     if body.model not in (None, served, *also, *ANY_MODEL):
         raise ServiceError(404, f"There is no such model here; this server has {served!r}.")
-    texts = engine.tokens([body.input] if isinstance(body.input, str) else body.input)
+    given = [body.input] if isinstance(body.input, str) else body.input
+    texts = await engine.reading(given, partial(engine.tokens, given))
     num_tokens = sum(map(len, texts))
     note(request, texts=len(texts), tokens=num_tokens)
     vectors = await while_connected(request, engine.pooled(texts, normalize=True, dimensions=body.dimensions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -27,12 +28,15 @@ def _answers(model: Any) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {"application/json": {"schema": model}}, "description": "The result"}}
 
 
-def _lists(depth: int) -> dict[str, Any]:
-    return {"type": "array", "items": _lists(depth - 1)} if depth else {"type": "number"}
+def _lists(depth: int, of: str = "number") -> dict[str, Any]:
+    return {"type": "array", "items": _lists(depth - 1, of)} if depth else {"type": of}
 
 
-def _prepare(engine: Engine, request: Request, body: EmbedBody | EmbedAllBody | EmbedLayersBody) -> list[list[str]]:
-    texts = engine.tokens(body.texts, truncate=bool(body.truncate), from_left=body.from_left)
+async def _prepare(
+    engine: Engine, request: Request, body: EmbedBody | EmbedAllBody | EmbedLayersBody
+) -> list[list[str]]:
+    read = partial(engine.tokens, body.texts, truncate=bool(body.truncate), from_left=body.from_left)
+    texts = await engine.reading(body.texts, read)
     note(request, texts=len(texts), tokens=sum(map(len, texts)))
     return texts
 
@@ -40,7 +44,7 @@ def _prepare(engine: Engine, request: Request, body: EmbedBody | EmbedAllBody | 
 @router.post("/embed", responses=_answers(_lists(2)))
 async def embed(body: EmbedBody, engine: EngineOf, request: Request) -> Response:
     """One vector for each text: the mean over its tokens, of length 1 unless `normalize` is false."""
-    texts = _prepare(engine, request, body)
+    texts = await _prepare(engine, request, body)
     work = engine.pooled(texts, normalize=body.normalize is not False, dimensions=body.dimensions)
     return array_answer(await while_connected(request, work))
 
@@ -48,7 +52,7 @@ async def embed(body: EmbedBody, engine: EngineOf, request: Request) -> Response
 @router.post("/embed_all", responses=_answers(_lists(3)))
 async def embed_all(body: EmbedAllBody, engine: EngineOf, request: Request) -> Response:
     """A vector for each token of each text."""
-    texts = _prepare(engine, request, body)
+    texts = await _prepare(engine, request, body)
     return array_answer(await while_connected(request, engine.embed(texts, Wanted(engine.default))))
 
 
@@ -56,15 +60,20 @@ async def embed_all(body: EmbedAllBody, engine: EngineOf, request: Request) -> R
 async def embed_layers(body: EmbedLayersBody, engine: EngineOf, request: Request) -> Response:
     """The same for the layers asked for: "all" (layer, token, number), an index, "average", or a weight for each."""
     wanted = Wanted(engine.choose(body.layers))
-    texts = _prepare(engine, request, body)
+    texts = await _prepare(engine, request, body)
     return array_answer(await while_connected(request, engine.embed(texts, wanted)))
 
 
-@router.post("/tokenize")
-async def tokenize(body: TokenizeBody, engine: EngineOf, request: Request) -> list[list[dict[str, Any]]]:
+@router.post("/tokenize", responses=_answers(_lists(2, of="object")))
+async def tokenize(body: TokenizeBody, engine: EngineOf, request: Request) -> Response:
     """The tokens with their places. An id is the word's in the softmax's vocabulary; 0 if the model has none."""
     texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
-    engine.tokens(texts, truncate=True)
+    result = await engine.reading(texts, partial(_entries, engine, texts, body.add_special_tokens is not False))
+    note(request, texts=len(texts), tokens=sum(map(len, result)))
+    return json_answer(result)
+
+
+def _entries(engine: Engine, texts: list[str], add_special_tokens: bool) -> list[list[dict[str, Any]]]:
     vocabulary, config = engine.bilm.vocabulary, engine.bilm.config
 
     def entry(text: str, special: bool, start: int | None = None, stop: int | None = None) -> dict[str, Any]:
@@ -72,23 +81,22 @@ async def tokenize(body: TokenizeBody, engine: EngineOf, request: Request) -> li
         return {"id": number, "text": text, "special": special, "start": start, "stop": stop}
 
     result = []
-    for text in texts:
-        tokens = [entry(token.text, False, token.start, token.stop) for token in engine.tokenize(text)]
-        if body.add_special_tokens is not False:
-            tokens = [entry(config.begin_sentence, True), *tokens, entry(config.end_sentence, True)]
-        result.append(tokens)
-    note(request, texts=len(texts), tokens=sum(map(len, result)))
+    for tokens in engine.spans(texts):
+        entries = [entry(token.text, False, token.start, token.stop) for token in tokens]
+        if add_special_tokens:
+            entries = [entry(config.begin_sentence, True), *entries, entry(config.end_sentence, True)]
+        result.append(entries)
     return result
 
 
 @router.post("/similarity", responses=_answers(_lists(1)))
 async def similarity(body: SimilarityBody, engine: EngineOf, request: Request) -> Response:
     """Cosine of the source sentence's vector to each of the others."""
-    texts = engine.tokens([body.inputs.source_sentence])
-    texts += engine.tokens(body.inputs.sentences)
+    source, others = [body.inputs.source_sentence], body.inputs.sentences
+    texts = await engine.reading(source + others, lambda: engine.tokens(source) + engine.tokens(others))
     note(request, texts=len(texts), tokens=sum(map(len, texts)))
-    source, *others = await while_connected(request, engine.pooled(texts, normalize=True, dimensions=None))
-    return json_answer([float(source @ other) for other in others])
+    first, *rest = await while_connected(request, engine.pooled(texts, normalize=True, dimensions=None))
+    return json_answer([float(first @ other) for other in rest])
 
 
 @router.post("/", responses=_answers({"anyOf": [_lists(2), _lists(1)]}))
