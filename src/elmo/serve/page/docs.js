@@ -1,5 +1,8 @@
 // The OpenAPI document for people; no foreign scripts, so that it works offline.
-import { element } from "./dom.js";
+import { ask, element } from "./dom.js";
+import { paint, remembered } from "./theme.js";
+
+paint(remembered());
 
 function resolve(schema, document) {
   return schema?.$ref ? document.components.schemas[schema.$ref.split("/").at(-1)] : schema;
@@ -25,8 +28,10 @@ function fields(schema) {
 }
 
 const main = document.getElementById("routes");
-const api = await (await fetch("/openapi.json")).json();
-main.replaceChildren(...Object.entries(api.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, route]) => {
+const api = await ask("/openapi.json").catch((error) => {
+  main.replaceChildren(element("p", { class: "error", role: "alert" }, error.message));
+});
+if (api) main.replaceChildren(...Object.entries(api.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, route]) => {
   const given = route.requestBody?.content?.["application/json"]?.schema;
   const bodies = (given?.anyOf ?? (given ? [given] : [])).map((each) => resolve(each, api));
   const errors = Object.entries(route.responses).filter(([status]) => Number(status) >= 400);

@@ -1,5 +1,7 @@
 // Building and asking: the few lines that every panel needs.
 
+const MOST_WORDS = 500; // each is a button
+
 /** element("td", {title: "x", class: "y", onclick: f}, "text", child) */
 export function element(tag, attributes = {}, ...children) {
   const svg = ["svg", "g", "circle", "rect", "path", "line", "title", "polygon"].includes(tag);
@@ -13,23 +15,27 @@ export function element(tag, attributes = {}, ...children) {
 }
 
 export function key() {
-  return document.getElementById("key").value.trim();
+  return document.getElementById("key")?.value.trim();
 }
 
-/** What the service answers, or an Error with its message. */
-export async function ask(route, body) {
+/** What the service answers, or an Error with its message; one that is not ready is asked again. */
+export async function ask(route, body, signal) {
   const headers = { "Content-Type": "application/json" };
+  if (/[^\x00-\xff]/.test(key())) throw new Error("The API key holds a character that cannot be sent; check the key.");
   if (key()) headers.Authorization = `Bearer ${key()}`;
-  const options = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
-  let answer;
-  try {
-    answer = await fetch(route, options);
-  } catch {
-    throw new Error("The server does not answer.");
+  const options = body === undefined ? { headers, signal } : { method: "POST", headers, signal, body: JSON.stringify(body) };
+  for (;;) {
+    const answer = await fetch(route, options).catch(() => { throw new Error("The server does not answer."); });
+    // A proxy's answer may be HTML.
+    const value = await answer.json().catch(() => null);
+    signal?.throwIfAborted();
+    if (answer.ok && value) return value;
+    const problem = value?.error || value?.message || `The server answered ${answer.status}.`;
+    const seconds = answer.status === 503 && Number(answer.headers.get("Retry-After"));
+    if (!seconds) throw new Error(problem);
+    say(problem);
+    await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
   }
-  const value = await answer.json();
-  if (!answer.ok) throw new Error(value.error || value.message || `The server answered ${answer.status}.`);
-  return value;
 }
 
 export function say(text) {
@@ -47,7 +53,7 @@ export function floats(base64) {
 export function bars(items) {
   const list = element("ol", { class: "bars" });
   for (const { label, share, value } of items) {
-    const item = element("li", {}, element("span", {}, label), element("span", { class: "value" }, value));
+    const item = element("li", {}, element("span", { dir: "auto" }, label), element("span", { class: "value" }, value));
     item.style.backgroundImage = "linear-gradient(rgb(var(--heat) / .2), rgb(var(--heat) / .2))";
     item.style.backgroundSize = `${Math.max(0, Math.min(1, share)) * 100}% 100%`;
     list.append(item);
@@ -63,10 +69,13 @@ export function marked(tokens, position) {
 }
 
 /** Show the words of `state.text` as buttons, the one at `state.position` pressed; another one reruns the panel. */
-export async function chooseWord(panel, state, shown = (token) => token) {
-  const tokens = (await ask("/tokenize", { inputs: state.text, add_special_tokens: false }))[0].map((token) => token.text);
+export async function chooseWord(panel, state, signal, shown = (token) => token) {
+  const tokens = (await ask("/tokenize", { inputs: state.text, add_special_tokens: false }, signal))[0].map((token) => token.text);
+  if (tokens.length > MOST_WORDS) throw new Error(`The sentence holds ${tokens.length} words; the most here is ${MOST_WORDS}. Shorten it.`);
   if (state.position >= tokens.length) state.position = 0;
-  panel.querySelector(".words").replaceChildren(...tokens.map((token, place) => element("button", {
+  const words = panel.querySelector(".words");
+  const focused = words.contains(document.activeElement);
+  words.replaceChildren(...tokens.map((token, place) => element("button", {
     type: "button",
     "aria-pressed": String(place === state.position),
     onclick: () => {
@@ -74,5 +83,5 @@ export async function chooseWord(panel, state, shown = (token) => token) {
       panel.dispatchEvent(new Event("rerun"));
     },
   }, shown(token, place))));
-  return tokens;
+  if (focused) words.children[state.position].focus();
 }

@@ -11,17 +11,19 @@ export function create(panel) {
 
   const request = () => ({ route: "/fill", body: { inputs: state.text, position: state.position, number: state.number } });
 
-  async function run() {
-    const tokens = await chooseWord(panel, state, (token, place) => (place === state.position ? `[${token}]` : token));
-    answer = await ask(request().route, request().body);
+  async function run(signal) {
+    answer = null;
+    const inputs = state.text;
+    await chooseWord(panel, state, signal, (token, place) => (place === state.position ? `[${token}]` : token));
+    answer = await ask(request().route, { ...request().body, inputs }, signal);
+    const word = answer.tokens[answer.position];
     result.replaceChildren(element("div", { class: "columns" }, NAMES.map(([name, title]) => {
       const most = Math.max(...answer[name].map((each) => each.percent), 1e-9);
       const real = answer.actual[name];
       return element("div", {}, element("h2", {}, title),
         bars(answer[name].map((each) => ({ label: each.word, share: each.percent / most, value: `${each.percent.toFixed(2)}%` }))),
-        element("p", { class: "note" }, real == null ? `“${tokens[state.position]}” is not in the vocabulary.` : `“${tokens[state.position]}”: ${real.toPrecision(2)}%`));
+        element("p", { class: "note" }, "“", element("bdi", {}, word), real == null ? "” is not in the vocabulary." : `”: ${real.toLocaleString("en", { maximumSignificantDigits: 3 })}%`));
     })));
-    return answer;
   }
 
   form.addEventListener("input", () => { state.text = form.text.value; });

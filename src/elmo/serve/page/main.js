@@ -1,6 +1,7 @@
 // The page: tabs, the state in the address, and what all panels share.
 import { ask, element, say } from "./dom.js";
 import { asCurl, asPicture, asPython, copy, download } from "./share.js";
+import { paint, remember, remembered } from "./theme.js";
 import * as senses from "./senses.js";
 import * as neighbours from "./neighbours.js";
 import * as map from "./map.js";
@@ -10,7 +11,9 @@ import * as tasks from "./tasks.js";
 const panels = {};
 for (const [name, module] of Object.entries({ senses, neighbours, map, fill, tasks })) {
   const section = document.getElementById(name);
-  panels[name] = { section, tab: document.getElementById(`tab-${name}`), ran: false, ...module.create(section) };
+  const panel = module.create(section);
+  const tab = document.getElementById(`tab-${name}`);
+  panels[name] = { section, tab, ran: false, work: new AbortController(), presets: { ...panel.state }, ...panel };
 }
 let current = "senses";
 
@@ -18,19 +21,29 @@ function stateInAddress() {
   return `#${new URLSearchParams({ panel: current, state: JSON.stringify(panels[current].state) })}`;
 }
 
+/** Whether a link's value is of its preset's kind: numbers are whole and not below 0 or the preset, but for gamma. */
+function fits(key, value, preset) {
+  if (Array.isArray(preset)) return Array.isArray(value) && value.every(Number.isFinite);
+  if (key === "gamma") return Number.isFinite(value);
+  if (typeof preset === "number") return Number.isInteger(value) && value >= Math.min(preset, 0);
+  return typeof value === typeof preset;
+}
+
+/** Whether the address names a panel, which is current then. */
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   const name = given.get("panel");
-  if (!(name in panels)) return;
+  if (!Object.hasOwn(panels, name)) return false;
   current = name;
   try {
     const state = JSON.parse(given.get("state") ?? "{}");
-    for (const key of Object.keys(panels[name].state)) {
-      if (typeof state[key] === typeof panels[name].state[key]) panels[name].state[key] = state[key];
+    for (const [key, preset] of Object.entries(panels[name].presets)) {
+      if (fits(key, state[key], preset)) panels[name].state[key] = state[key];
     }
   } catch {
     say("The link's state could not be read; an example is shown.");
   }
+  return true;
 }
 
 function select(name, { focus = false } = {}) {
@@ -47,18 +60,27 @@ function select(name, { focus = false } = {}) {
   if (!panels[name].ran) run(name);
 }
 
+/** Give up a panel's last run: its late answer may not stand over what is newer. */
+function stop(panel) {
+  panel.work.abort();
+  panel.work = new AbortController();
+  panel.section.removeAttribute("aria-busy");
+}
+
 async function run(name) {
   const panel = panels[name];
-  const result = panel.section.querySelector(".result");
+  stop(panel);
+  const { signal } = panel.work;
   panel.ran = true;
   panel.section.setAttribute("aria-busy", "true");
   say("Working …");
   try {
-    await panel.run();
+    await panel.run(signal);
     panel.show();
     say("Done.");
   } catch (error) {
-    result.replaceChildren(element("p", { class: "error", role: "alert" }, error.message));
+    if (signal.aborted) return;
+    panel.section.querySelector(".result").replaceChildren(element("p", { class: "error", role: "alert" }, error.message));
     say("");
   }
   panel.section.removeAttribute("aria-busy");
@@ -82,6 +104,11 @@ for (const [name, panel] of Object.entries(panels)) {
     run(name);
   });
   panel.section.addEventListener("rerun", () => run(name));
+  panel.section.addEventListener("clear", () => {
+    stop(panel);
+    panel.section.querySelector(".result").replaceChildren();
+    say("");
+  });
   panel.section.addEventListener("changed", () => history.replaceState(null, "", stateInAddress()));
   panel.section.addEventListener("change", () => history.replaceState(null, "", stateInAddress()));
 }
@@ -91,6 +118,7 @@ document.getElementById("share").addEventListener("click", async (event) => {
   const kind = event.target.dataset?.take;
   if (!kind) return;
   try {
+    if (["json", "png"].includes(kind) && !panel.result()) throw new Error("There is no answer to save.");
     if (kind === "curl") await copy(asCurl(panel.request()), "a curl command");
     if (kind === "python") await copy(asPython(panel.request()), "a Python program");
     if (kind === "link") await copy(location.origin + location.pathname + stateInAddress(), "a link to this");
@@ -102,18 +130,34 @@ document.getElementById("share").addEventListener("click", async (event) => {
 });
 
 const theme = document.getElementById("theme");
-function paint() {
-  if (theme.value === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme.value;
-}
-theme.value = localStorage.getItem("elmo-theme") ?? "auto";
-theme.addEventListener("change", () => { localStorage.setItem("elmo-theme", theme.value); paint(); });
-paint();
+theme.value = remembered();
+theme.addEventListener("change", () => { remember(theme.value); paint(theme.value); });
+paint(theme.value);
 
-addEventListener("hashchange", () => { readAddress(); panels[current].ran = false; select(current); });
+function describeModel() {
+  ask("/info").then((info) => {
+    document.getElementById("model").textContent = `Model ${info.model_id}: ${info.layers} layers of ${info.dimensions} numbers for each word.`;
+  }).catch(() => {});
+}
+
+document.getElementById("key").addEventListener("change", () => {
+  describeModel();
+  for (const panel of Object.values(panels)) panel.ran = false;
+  select(current);
+});
+
+// The link's own way, to #panels, would take the state out of the address.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  panels[current].section.focus();
+});
+
+addEventListener("hashchange", () => {
+  if (!readAddress()) return;
+  panels[current].ran = false;
+  select(current);
+});
 
 readAddress();
 select(current);
-ask("/info").then((info) => {
-  document.getElementById("model").textContent = `Model ${info.model_id}: ${info.layers} layers of ${info.dimensions} numbers for each word.`;
-}).catch(() => {});
+describeModel();

@@ -12,17 +12,18 @@ export function create(panel) {
 
   const request = () => ({ route: "/map", body: { word: state.word, clusters: state.clusters } });
 
-  async function run() {
-    answer = await ask(request().route, request().body);
+  async function run(signal) {
+    answer = null;
+    answer = await ask(request().route, request().body, signal);
     const count = answer.layers.length;
     if (state.layer < 0 || state.layer >= count) state.layer = Math.max(count - 2, 0);
     form.layer.replaceChildren(...answer.layers.map((layer, place) => element("option", { value: place }, layer.name)));
     form.layer.value = state.layer;
     draw();
-    return answer;
   }
 
   function draw() {
+    if (!answer) return;
     const layer = answer.layers[state.layer];
     const labels = [...new Set(answer.occurrences.map((each) => each.sense))].sort();
     const place = scale(layer.points);
@@ -30,7 +31,7 @@ export function create(panel) {
     const points = layer.points.map((point, index) => {
       const each = answer.occurrences[index];
       const group = labels.indexOf(each.sense);
-      const tell = () => tip.replaceChildren(`${each.sense}: `, ...marked(each.tokens, each.position));
+      const tell = () => tip.replaceChildren(`${each.sense}: `, sentence(each));
       const mark = shape(group, ...place(point), {
         class: "point", tabindex: 0, role: "img", "aria-label": `${each.sense}: ${each.tokens.join(" ")}`, onmouseenter: tell, onfocus: tell,
       });
@@ -45,9 +46,13 @@ export function create(panel) {
       return element("li", {}, element("svg", { width: 16, height: 16, viewBox: "0 0 16 16", "aria-hidden": "true" }, sample), ` ${label}, ${number} of them`);
     }));
     const list = element("details", {}, element("summary", {}, "The sentences as a list"),
-      element("ul", {}, answer.occurrences.map((each) => element("li", {}, `${each.sense}: `, marked(each.tokens, each.position)))));
+      element("ul", {}, answer.occurrences.map((each) => element("li", {}, `${each.sense}: `, sentence(each)))));
     const facts = `The axes hold ${layer.explained.map((share) => share.toFixed(0)).join("% and ")}% of the variance. Mean cosine within a cluster ${layer.within?.toFixed(2) ?? "–"}, across ${layer.across?.toFixed(2) ?? "–"}.`;
     result.replaceChildren(legend, svg, tip, element("p", { class: "note" }, facts), list);
+  }
+
+  function sentence({ tokens, position }) {
+    return element("bdi", {}, marked(tokens, position));
   }
 
   function scale(points) {

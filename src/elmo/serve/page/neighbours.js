@@ -9,9 +9,11 @@ export function create(panel) {
 
   const request = () => ({ route: "/neighbours", body: { inputs: state.text, position: state.position, number: state.number } });
 
-  async function run() {
-    await chooseWord(panel, state);
-    answer = await ask(request().route, request().body);
+  async function run(signal) {
+    answer = null;
+    const inputs = state.text;
+    await chooseWord(panel, state, signal);
+    answer = await ask(request().route, { ...request().body, inputs }, signal);
     const found = answer.neighbours.map((each) => ({
       label: marked(each.tokens, each.position), share: each.similarity, value: each.similarity.toFixed(3),
     }));
@@ -21,7 +23,6 @@ export function create(panel) {
       element("div", {}, element("h2", {}, "Without a sentence"),
         fixed ? bars(fixed) : element("p", { class: "note" }, "The corpus does not hold this word."))),
     element("p", { class: "note" }, `Among ${answer.index.num_occurrences.toLocaleString("en")} words in ${answer.index.num_sentences.toLocaleString("en")} sentences; layer: ${answer.index.layers}; without a sentence: ${answer.index.static}.`));
-    return answer;
   }
 
   form.addEventListener("input", () => { state.text = form.text.value; });

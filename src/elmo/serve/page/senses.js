@@ -12,15 +12,16 @@ export function create(panel) {
   let products = null;
   let drawn = null;
 
-  async function run() {
-    answer = await ask("/senses", request().body);
+  async function run(signal) {
+    answer = null;
+    sliders.hidden = true;
+    answer = await ask("/senses", request().body, signal);
     products = floats(answer.products);
     const count = answer.texts.flat().length;
     if (state.word >= count) state.word = 0;
     if (state.weights.length !== answer.layers) state.weights = Array(answer.layers).fill(1);
     buildSliders();
     draw();
-    return answer;
   }
 
   function request() {
@@ -86,11 +87,12 @@ export function create(panel) {
       return element("div", { class: "scroll" }, table);
     });
     result.replaceChildren(
-      element("p", { class: "note" }, `Similarity to “${answer.texts.flat()[state.word].text}”, by ${state.measure}. Choose another word above any column.`),
+      element("p", { class: "note" }, "Similarity to “", element("bdi", {}, answer.texts.flat()[state.word].text), `”, by ${state.measure}. Choose another word above any column.`),
       ...tables);
     if (focused !== undefined) result.querySelector(`[data-word="${focused}"]`)?.focus();
   }
 
+  /** The words decide the table's direction: what is not the user's stands in bdi. */
   function sentence(tokens, start, rows, number) {
     const head = tokens.map((token, place) => element("th", { scope: "col" }, element("button", {
       type: "button", "data-word": start + place, "aria-pressed": String(start + place === state.word),
@@ -100,16 +102,16 @@ export function create(panel) {
       const values = drawn[index];
       // Cosines of a layer are often all high or all low; the colours tell its own words apart.
       const [low, most] = [Math.min(...values), Math.max(...values)];
-      return element("tr", { class: row.name === "mix" ? "mix" : null }, element("th", { scope: "row" }, row.name),
+      return element("tr", { class: row.name === "mix" ? "mix" : null }, element("th", { scope: "row" }, element("bdi", {}, row.name)),
         tokens.map((_, place) => {
           const value = values[start + place];
-          const cell = element("td", {}, value.toFixed(2));
+          const cell = element("td", {}, element("bdi", {}, value.toFixed(2)));
           const heat = Math.max(0, (value - low) / Math.max(most - low, 1e-9)) ** 1.5;
           cell.style.backgroundColor = `rgb(var(--heat) / calc(var(--heat-most) * ${heat.toFixed(3)}))`;
           return cell;
         }));
     });
-    return element("table", { class: "heat" }, element("caption", {}, `Sentence ${number + 1}`),
+    return element("table", { class: "heat", dir: "auto" }, element("caption", {}, element("bdi", {}, `Sentence ${number + 1}`)),
       element("thead", {}, element("tr", {}, element("td"), head)), element("tbody", {}, body));
   }
 

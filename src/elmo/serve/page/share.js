@@ -2,16 +2,16 @@
 import { element, key, say } from "./dom.js";
 
 export function asCurl({ route, body }) {
-  const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
+  const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const auth = key() ? " -H \"Authorization: Bearer $ELMO_API_KEY\"" : "";
-  return `curl -s ${location.origin}${route} -H 'Content-Type: application/json'${auth} -d '${quoted}'`;
+  return `curl -s ${quoted(location.origin + route)} -H 'Content-Type: application/json'${auth} -d ${quoted(JSON.stringify(body))}`;
 }
 
 export function asPython({ route, body }) {
   // JSON is Python, too, as long as no panel sends true, false or null.
   const plain = JSON.stringify(body, null, 4);
   const auth = key() ? ",\n    headers={\"Authorization\": \"Bearer \" + os.environ[\"ELMO_API_KEY\"]}" : "";
-  return `${key() ? "import os\n" : ""}import httpx\n\nanswer = httpx.post(\n    "${location.origin}${route}",\n    json=${plain.replaceAll("\n", "\n    ")},\n    timeout=60${auth},\n)\nprint(answer.raise_for_status().json())\n`;
+  return `${key() ? "import os\n" : ""}import httpx\n\nanswer = httpx.post(\n    ${JSON.stringify(location.origin + route)},\n    json=${plain.replaceAll("\n", "\n    ")},\n    timeout=60${auth},\n)\nprint(answer.raise_for_status().json())\n`;
 }
 
 export async function copy(text, what) {

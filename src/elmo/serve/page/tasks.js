@@ -17,49 +17,53 @@ export function create(panel) {
   let served = null;
   let answer = null;
 
-  const request = () => ({ route: `/tasks/${state.task}`, body: { inputs: state.text } });
+  const request = () => ({ route: `/tasks/${encodeURIComponent(state.task)}`, body: { inputs: state.text } });
 
-  async function load() {
-    served = await ask("/tasks");
+  async function load(signal) {
+    served = await ask("/tasks", undefined, signal);
     form.task.replaceChildren(...served.map((task) => element("option", { value: task.name }, task.name.replaceAll("_", " "))));
-    if (!served.some((task) => task.name === state.task)) state.task = served[0]?.name ?? "";
     form.hidden = !served.length;
-    choose();
   }
 
-  function choose() {
-    if (!state.text) state.text = EXAMPLES[state.task] ?? "";
-    panel.querySelector(".format").textContent = served.find((task) => task.name === state.task)?.input_format ?? "Text";
+  /** An example goes with its task; a text of the user's stays. */
+  function choose(task) {
+    state.task = task;
+    if (!state.text.trim() || Object.values(EXAMPLES).includes(state.text)) state.text = EXAMPLES[task] ?? "";
     show();
   }
 
   function show() {
     form.task.value = state.task;
     form.text.value = state.text;
+    panel.querySelector(".format").textContent = served?.find((task) => task.name === state.task)?.input_format ?? "Text";
   }
 
-  async function run() {
-    if (!served) await load();
+  async function run(signal) {
+    answer = null;
+    const first = !served;
+    if (first) await load(signal);
+    // A link may name any task.
+    if (!served.some((task) => task.name === state.task)) choose(served[0]?.name ?? "");
+    else if (first && !state.text) choose(state.task);
     if (!served.length) {
-      answer = null;
       result.replaceChildren(element("p", {}, "No task model is served here. Train one with ", element("code", {}, "elmo task train"), " and start the server with ", element("code", {}, "elmo serve --task FOLDER"), "."));
-      return null;
+      return;
     }
-    answer = await ask(request().route, request().body);
-    result.replaceChildren(...answer.map(drawOne));
-    return answer;
+    const { route, body } = request();
+    answer = await ask(route, body, signal);
+    result.replaceChildren(...answer.map((record) => drawOne(record, body.inputs)));
   }
 
-  function drawOne(record) {
+  function drawOne(record, inputs) {
     if (record.entities) return spans(record.tokens, record.entities);
     if (record.arguments) return spans(record.tokens, withPredicate(record));
     if (record.chains) return chains(record);
     if (record.probabilities) {
       const text = record.tokens ?? [...record.premise, "→", ...record.hypothesis];
       const list = Object.entries(record.probabilities).map(([name, share]) => ({ label: name, share, value: `${(100 * share).toFixed(1)}%` }));
-      return element("div", {}, element("p", { class: "text" }, text.join(" ")), element("h2", {}, record.label), bars(list));
+      return element("div", {}, element("p", { class: "text", dir: "auto" }, text.join(" ")), element("h2", {}, record.label), bars(list));
     }
-    if (record.answer !== undefined) return passage(record);
+    if (record.answer !== undefined) return passage(record, inputs);
     return element("pre", {}, JSON.stringify(record, null, 2));
   }
 
@@ -86,7 +90,7 @@ export function create(panel) {
       }
       return parts;
     };
-    return element("p", { class: "text" }, draw(0, tokens.length, labelled));
+    return element("p", { class: "text", dir: "auto" }, draw(0, tokens.length, labelled));
   }
 
   function chains(record) {
@@ -94,21 +98,21 @@ export function create(panel) {
     return spans(record.sentences.flat(), labelled);
   }
 
-  function passage(record) {
+  function passage(record, inputs) {
     // A question's id is the number of its line.
-    const [question, text = ""] = (state.text.split("\n")[Number(record.id) - 1] ?? "").split("\t");
+    const [question, text = ""] = (inputs.split("\n")[Number(record.id) - 1] ?? "").split("\t");
     // The service counts whole characters; JavaScript's own indices count an emoji twice.
     const characters = [...text], start = record.answer_start, end = start + [...record.answer].length;
     const cut = (from, to) => characters.slice(from, to).join("");
-    return element("div", {}, element("h2", {}, question),
-      element("p", { class: "text" }, cut(0, start), element("mark", {}, cut(start, end)), cut(end)));
+    return element("div", {}, element("h2", { dir: "auto" }, question),
+      element("p", { class: "text", dir: "auto" }, cut(0, start), element("mark", {}, cut(start, end)), cut(end)));
   }
 
   form.text.addEventListener("input", () => { state.text = form.text.value; });
   form.task.addEventListener("change", () => {
-    state.task = form.task.value;
-    state.text = "";
-    choose();
+    answer = null;
+    choose(form.task.value);
+    panel.dispatchEvent(new Event("clear"));
   });
   return { state, run, request, show, result: () => answer };
 }
