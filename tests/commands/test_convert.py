@@ -2,15 +2,18 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from tiny_model import TINY
 from typer.testing import CliRunner
 
 import elmo
 from elmo.checkpoints.checkpoint import Checkpoint
 from elmo.checkpoints.detect import open_checkpoint
+from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.commands import app
 from elmo.embedding.carried_state import compute_warm_state
 from elmo.errors import ElmoError
@@ -137,3 +140,27 @@ def test_a_failure_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ElmoError, match="No space left on device"):
         convert(GOLDEN / "allennlp/relu2", tmp_path / "made/for/it")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_mean_of_two_models(tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> None:
+    for name in ("a", "b"):
+        bilm = make_bilm()
+        with torch.no_grad():
+            for parameter in bilm.parameters():
+                parameter.add_(0.1 * torch.randn(parameter.shape))
+        bilm.warm_state = compute_warm_state(bilm, [["x"]])
+        bilm.save_pretrained(tmp_path / name)
+    said = convert(tmp_path / "a", tmp_path / "mean", "--average", tmp_path / "b")
+    assert "the warm state" in said
+    a, b, mean = (open_checkpoint(tmp_path / name) for name in ("a", "b", "mean"))
+    assert mean.warm_state is None
+    for name, tensor in mean.tensors.items():
+        torch.testing.assert_close(tensor, (a.tensors[name] + b.tensors[name]) / 2, rtol=0, atol=1e-7)
+    assert (mean.softmax is None) == (a.softmax is None)
+
+
+def test_models_that_have_no_mean(tmp_path: Path) -> None:
+    arguments = ["convert", TINY, str(tmp_path / "mean"), "--average", "english"]
+    with pytest.raises(ElmoError, match="english has another shape than"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert not (tmp_path / "mean").exists()

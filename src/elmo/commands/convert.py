@@ -46,6 +46,10 @@ def convert(
         Path | None,
         typer.Option(help="Make a model of these words only, one a line: its token encoder becomes a table."),
     ] = None,
+    average_with: Annotated[
+        list[str] | None,
+        typer.Option("--average", help="Another model of the same training: the weights become the mean. Repeat it."),
+    ] = None,
     warm_text: Annotated[
         str | None,
         typer.Option(help="Sentences, one a line, whose mean state is kept with a native model for --state warm."),
@@ -75,6 +79,11 @@ def convert(
 
     opened = open_and_name(locate(source))
     checkpoint = opened.checkpoint
+    if average_with:
+        from elmo.checkpoints.average import average
+
+        others = {name: open_and_name(locate(name)).checkpoint for name in average_with}
+        checkpoint = average({source: checkpoint, **others})
     if words is not None:
         checkpoint = with_fixed_words(checkpoint, _read_words(words), source=source)
     if warm_text is not None:
@@ -123,7 +132,9 @@ def _left_out(written: Checkpoint, read: Checkpoint, to: Format) -> list[str]:
         notes.append(
             "the softmax, which " + ("hdf5 files do not hold" if to is Format.hdf5 else "goes by another vocabulary")
         )
-    if to is Format.hdf5 and read.warm_state is not None:
+    if read.warm_state is not None and written.warm_state is None:
+        notes.append("the warm state, which belongs to the single model; --warm-text makes another")
+    elif to is Format.hdf5 and read.warm_state is not None:
         notes.append("the warm state, which hdf5 files do not hold")
     if read.config.characters is not None and written.config.characters is None:
         notes.append("the characters: words that were not listed are unknown to this model")
