@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test test-all test-flair lint docs bench bench-serve soak clean
+.PHONY: help demo test test-all test-sanitizers test-flair lint docs bench bench-serve soak clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -48,6 +48,19 @@ $(VENV)-flair/.installed: pyproject.toml constraints.txt
 
 test-flair: $(VENV)-flair/.installed ## the tests that need Flair
 	$(VENV)-flair/bin/python -m pytest -q -m '' -k flair tests/integrations/test_flair.py tests/integrations/test_examples.py
+
+# A copy of the package with kernels that check every access and every sum, and the thread pool on its own.
+SANITIZED := build/sanitizers
+CHECKS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g
+test-sanitizers: $(VENV)/.installed-dev ## the kernels' tests under AddressSanitizer and UBSan, the pool under ThreadSanitizer
+	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)
+	cp -r src setup.py pyproject.toml README.md LICENSE $(SANITIZED)/ && rm -f $(SANITIZED)/src/elmo/bilm/kernels/*.so
+	cd $(SANITIZED) && CFLAGS="$(CHECKS)" LDFLAGS="$(CHECKS)" $(abspath $(BIN))/python setup.py -q build_ext --inplace
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	  PYTHONPATH=$(abspath $(SANITIZED))/src $(BIN)/python -m pytest -q -n auto -p no:cacheprovider tests/bilm tests/mix/test_elmo_layer.py
+	gcc -fsanitize=thread -g -O1 -std=gnu11 -pthread -Isrc/elmo/bilm/kernels -o $(SANITIZED)/pool_stress \
+	  tests/bilm/kernels/pool_stress.c src/elmo/bilm/kernels/pool.c
+	$(SANITIZED)/pool_stress
 
 lint: $(VENV)/.installed-dev ## ruff and mypy
 	$(BIN)/ruff check .

@@ -30,8 +30,8 @@ from machine import QUIET_SHARE, Measured, run_alone, share_of_others
 from needed_work import lstm_bytes_of_sentence, needed_work
 from peers.measure import LATENCY_TOKENS, read_sentences
 
-from elmo.analysis import provenance
-from elmo.checkpoints.bilm_options import config_from_options, read_options
+from elmo import provenance
+from elmo.checkpoints.bilm_tf.options import config_from_options, read_options
 
 HERE = Path(__file__).parent
 TEXT = HERE / "text" / "wikipedia.txt"

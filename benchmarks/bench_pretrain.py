@@ -20,7 +20,7 @@ from typing import Any
 
 from machine import QUIET_SHARE, Measured, run_alone, share_of_others
 
-from elmo.analysis import provenance
+from elmo import provenance
 
 HERE = Path(__file__).parent
 BILM_TF = {"small": (354, 4.7), "full": (90, 7.7)}

@@ -2,7 +2,7 @@
 
     taskset -c 1 python benchmarks/bench_scale.py [--model MODEL]
 
-One process on one core reads text, embeds it and writes Parquet partitions, as every worker of `elmo embed --engine`
+One process on one core reads text, embeds it and writes Parquet partitions, as every worker of `elmo embed-corpus`
 does; opening the model is not counted. Every case has a process of its own, so that its peak memory is its own. A table
 for people, one JSON line last for machines.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from elmo.analysis.provenance import markdown_table
+from elmo.provenance import markdown_table
 
 Results = dict[str, Any]
 Summary = dict[str, Any]

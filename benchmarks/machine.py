@@ -112,14 +112,14 @@ def packed_peak(seconds: float) -> float:
     import torch
 
     from elmo.bilm.kernels import binding
-    from elmo.bilm.kernels.linear import linear
+    from elmo.bilm.kernels.dense import linear
 
     if not binding.available():
         return 0.0
     rates = []
     for rows, inner, columns in _PACKED_SHAPES:
         left, right = torch.randn(rows, inner), torch.nn.Linear(inner, columns)
-        multiply = lambda left=left, right=right: linear(left, right)  # noqa: E731
+        multiply = lambda left=left, right=right: linear(left, right.weight, right.bias)  # noqa: E731
         rates.append(best_rate(2 * rows * inner * columns, multiply, seconds=seconds / len(_PACKED_SHAPES)))
     return max(rates)
 

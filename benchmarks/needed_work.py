@@ -69,7 +69,7 @@ def word_flops(config: BiLMConfig, word: str) -> int:
     for width, number in cnn.filters:
         # A window may start at every character of the word, and once in the padding behind it.
         windows = min(spelt + 1, characters.max_characters - width + 1)
-        flops += 2 * windows * width * cnn.embedding_dim * number
+        flops += 2 * windows * width * cnn.character_dim * number
     flops += cnn.num_highway * 2 * 2 * cnn.num_filters**2
     return flops + 2 * cnn.num_filters * lstm.projection_dim
 

@@ -21,8 +21,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 SIZES = {
-    "small": {"model.cell_dim": 1024, "model.projection_dim": 128, "model.num_highway": 1},
-    "full": {"model.cell_dim": 4096, "model.projection_dim": 512, "model.num_highway": 2},
+    "small": {"model.lstm.cell_dim": 1024, "model.lstm.projection_dim": 128, "model.char_cnn.num_highway": 1},
+    "full": {"model.lstm.cell_dim": 4096, "model.lstm.projection_dim": 512, "model.char_cnn.num_highway": 2},
 }
 WARM_UPDATES = 2
 
@@ -90,9 +90,9 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def make_run(arguments: argparse.Namespace, folder: Path) -> Any:
-    from elmo import config
     from elmo.pretrain import start
     from elmo.pretrain.settings import PretrainSettings
+    from elmo.settings import read_settings
     from elmo.text.vocabulary import Vocabulary
 
     known = Vocabulary.build(arguments.text.read_text(encoding="utf-8").split()).words[: arguments.words]
@@ -106,7 +106,7 @@ def make_run(arguments: argparse.Namespace, folder: Path) -> Any:
         f"training.precision={arguments.precision}",
         *(f"{name}={value}" for name, value in SIZES[arguments.size].items()),
     ]
-    settings = config.read(PretrainSettings, HERE.parent / "configs/pretrain/paper-small.toml", overrides=overrides)
+    settings = read_settings(PretrainSettings, "paper-small", overrides=overrides)
     return start.begin(settings, folder / "run").run
 
 
@@ -127,7 +127,7 @@ def needed_flops(run: Any, num_words: float, num_tokens: float) -> float:
     # The words of a batch are mostly the frequent ones, which the lexicon has first.
     spelt = float((run.encoder.spelling[: int(num_words)] != config.characters.padding).sum(axis=1).mean())
     # A window may start at every character of the word, and once in the padding behind it.
-    word = sum(2 * (spelt + 1) * width * cnn.embedding_dim * number for width, number in cnn.filters)
+    word = sum(2 * (spelt + 1) * width * cnn.character_dim * number for width, number in cnn.filters)
     word += 3 * (cnn.num_highway * 2 * 2 * cnn.num_filters**2 + 2 * cnn.num_filters * lstm.projection_dim)
     return token + word * num_words / num_tokens
 

@@ -26,13 +26,13 @@ class Tagger(nn.Module):
 
 torch.manual_seed(0)
 model = Tagger()
-optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.05)
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.05)
 target = torch.tensor([int(token[0].isupper()) for sentence in SENTENCES for token in sentence])
 for step in range(61):
     loss = nn.functional.cross_entropy(model(SENTENCES), target) + model.elmo.penalty(0.001)
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.backward()
-    optimiser.step()
+    optimizer.step()
     if step % 20 == 0:
         print(f"step {step:3d}  loss {loss.item():.3f}")
 shares = ", ".join(f"{weight:.2f}" for weight in model.elmo.mix_weights()[0])

@@ -8,7 +8,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from jaxtyping import install_import_hook
 
 # Only where tensors pass: settings check their own values, with messages for users.
-MODULES_WITH_SHAPES = ["elmo.bilm.lstm", "elmo.bilm.token_encoder", "elmo.bilm.model", "elmo.mix.scalar_mix"]
+MODULES_WITH_SHAPES = [
+    *(f"elmo.bilm.{name}" for name in ("reference", "lstm", "token_encoder", "model")),
+    "elmo.mix.scalar_mix",
+]
 install_import_hook(MODULES_WITH_SHAPES, "beartype.beartype")
 
 from collections.abc import Callable
@@ -48,7 +51,7 @@ def make_bilm() -> Callable[..., PretrainedBiLM]:
         config = BiLMConfig(
             lstm=LstmConfig(**settings),  # type: ignore[arg-type]
             characters=CharacterScheme.utf8(),
-            char_cnn=CharCnnConfig(embedding_dim=4, filters=((1, 4), (2, 5), (3, 7)), num_highway=1),
+            char_cnn=CharCnnConfig(character_dim=4, filters=((1, 4), (2, 5), (3, 7)), num_highway=1),
         )
         bilm = PretrainedBiLM(config)
         initialise(bilm, torch.Generator().manual_seed(seed))

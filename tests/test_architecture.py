@@ -13,6 +13,7 @@ PACKAGE = ROOT / "src" / "elmo"
 
 # A stage may import itself, the foundation and every stage above it here.
 STAGES = [
+    "storage",
     "text",
     "bilm",
     "checkpoints",
@@ -20,15 +21,16 @@ STAGES = [
     "embedding",
     "pretrain",
     "tasks",
-    "analysis",
+    "explore",
+    "paper",
     "scale",
     "integrations",
     "serve",
     "commands",
 ]
 # These can be deleted without touching anything else, so nothing but the commands may import them.
-LEAVES = {"scale", "integrations", "serve"}
-FOUNDATION = {"errors", "config", "folder_lock", "peak_memory", "whole_files", "__init__"}
+LEAVES = {"paper", "scale", "integrations", "serve"}
+FOUNDATION = {"errors", "settings", "provenance", "storage", "__init__"}
 
 
 def imported_parts(path: Path) -> set[str]:

@@ -23,7 +23,7 @@ PAGES = sorted(DOCS.rglob("*.md"))
 # Their libraries are not among those of the fast tests.
 HEAVY = {"integrations/sentence-transformers.md", "integrations/mteb.md"}
 # Pieces of longer programs, which tests/tasks and benchmarks/ run whole.
-FRAGMENTS = {"tasks.md", "speed.md", "analyses.md", "reproduce.md", "pretraining.md", "experiments.md"}
+FRAGMENTS = {"tasks.md", "speed.md", "analyses.md", "reproduce.md", "train.md", "experiments.md"}
 _BLOCK = re.compile(r"(<!-- not run: [^>]+-->\n)?```(\w*)\n(.*?)```", re.DOTALL)
 
 
@@ -67,9 +67,20 @@ def prepare(folder: Path) -> None:
     for name in ("sentences.txt", "book.txt", "tokens.txt", "text.txt", "domain.txt", "books/one.txt", "texts/a.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(lines, encoding="utf-8")
-    (folder / "reviews.csv").write_text("id,text\n1,Good.\n2,Bad.\n", encoding="utf-8")
+    (folder / "reviews.csv").write_text("id,text,stars\n1,Good.,5\n2,Bad.,1\n", encoding="utf-8")
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"text": lines.splitlines()}), folder / "texts.parquet")
+
+
+def test_the_cosines_of_the_readme_are_measured() -> None:
+    (_, program), *_ = blocks(ROOT / "README.md", "python")
+    names: dict[str, Any] = {}
+    exec(program.split("layer = ")[0], names)
+    told = re.findall(r"^(cosine\(.*?\)) +# (0\.\d\d)", program, re.MULTILINE)
+    assert len(told) == 2
+    for expression, value in told:
+        assert f"{eval(expression, names):.2f}" == value, expression
+    assert f"{names['lent'].shape}" in program
 
 
 def commands(page: Path) -> Iterator[tuple[bool, list[str]]]:

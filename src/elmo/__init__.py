@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from elmo.bilm.config import BiLMConfig
     from elmo.bilm.model import BiLMOutput, BiLMState
-    from elmo.checkpoints.pretrained import PretrainedBiLM as BiLM
-    from elmo.checkpoints.pretrained import load
+    from elmo.checkpoints.pretrained import PretrainedBiLM, load
     from elmo.embedding.embedder import Embedder
     from elmo.mix.elmo_layer import ElmoLayer
     from elmo.mix.scalar_mix import ScalarMix
 
 __version__ = "0.1.0"
-__all__ = ["BiLM", "BiLMConfig", "BiLMOutput", "BiLMState", "ElmoLayer", "Embedder", "ScalarMix", "load"]
+__all__ = ["BiLMConfig", "BiLMOutput", "BiLMState", "ElmoLayer", "Embedder", "PretrainedBiLM", "ScalarMix", "load"]
 
 _HOMES = {
-    "BiLM": ("elmo.checkpoints.pretrained", "PretrainedBiLM"),
     "BiLMConfig": ("elmo.bilm.config", "BiLMConfig"),
     "BiLMOutput": ("elmo.bilm.model", "BiLMOutput"),
     "BiLMState": ("elmo.bilm.model", "BiLMState"),
     "ElmoLayer": ("elmo.mix.elmo_layer", "ElmoLayer"),
     "Embedder": ("elmo.embedding.embedder", "Embedder"),
+    "PretrainedBiLM": ("elmo.checkpoints.pretrained", "PretrainedBiLM"),
     "ScalarMix": ("elmo.mix.scalar_mix", "ScalarMix"),
     "load": ("elmo.checkpoints.pretrained", "load"),
 }

@@ -6,6 +6,9 @@ code 2; a library user catches `ElmoError` or the closer class. Broken invariant
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class ElmoError(Exception):
     """Something the user can put right."""
@@ -23,6 +26,10 @@ class ConfigError(ElmoError, ValueError):
     """A setting is unknown, out of range, or contradicts another."""
 
 
+class WriteError(ElmoError, OSError):
+    """A file or folder cannot be written: the disk is full, or the place is taken or protected."""
+
+
 class MissingExtraError(ElmoError, ImportError):
     """An optional library is not installed; the message gives the line to type."""
 
@@ -34,5 +41,14 @@ class MissingExtraError(ElmoError, ImportError):
         self.extra = extra
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        # An exception is unpickled from its message, unless told otherwise; workers of a pool send theirs pickled.
+        # By default, an exception is unpickled from its message alone; pool workers send their exceptions pickled.
         return type(self), (self.package, self.extra)
+
+
+@contextmanager
+def needs(package: str, *, extra: str) -> Iterator[None]:
+    """Import an optional library inside this block: `with needs("spacy", extra="spacy"): import spacy`."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(package, extra) from error

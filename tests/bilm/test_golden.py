@@ -12,7 +12,7 @@ import torch
 
 from elmo.bilm.kernels import binding
 from elmo.bilm.model import BiLMOutput, BiLMState
-from elmo.checkpoints import allennlp
+from elmo.checkpoints.bilm_tf import hdf5
 from elmo.checkpoints.detect import open_checkpoint
 from elmo.checkpoints.pretrained import PretrainedBiLM
 
@@ -149,7 +149,7 @@ def test_a_model_read_through_its_table_of_token_vectors(tmp_path: Path) -> None
     with h5py.File(folder / "weights.hdf5") as whole, h5py.File(tmp_path / "lstm.hdf5", "w") as lstm:
         for direction in ("RNN_0", "RNN_1"):
             whole.copy(direction, lstm)
-    checkpoint = allennlp.read(
+    checkpoint = hdf5.read(
         tmp_path / "options.json",
         tmp_path / "lstm.hdf5",
         vocabulary=folder / "vocab.txt",

@@ -12,15 +12,15 @@ from elmo.bilm.grow import grow
 from elmo.bilm.initialise import initialise
 from elmo.bilm.model import BiLM
 from elmo.errors import ConfigError
-from elmo.text.batches import TokenBatch, TokenIndexer
 from elmo.text.characters import CharacterScheme
+from elmo.text.indexer import TokenBatch, TokenIndexer
 from elmo.text.vocabulary import Vocabulary
 
 SCHEME = CharacterScheme.utf8()
 SMALL = BiLMConfig(
     LstmConfig(cell_dim=24, projection_dim=8),
     characters=SCHEME,
-    char_cnn=CharCnnConfig(embedding_dim=4, filters=((1, 8), (3, 16)), num_highway=2),
+    char_cnn=CharCnnConfig(character_dim=4, filters=((1, 8), (3, 16)), num_highway=2),
 )
 WORDS = Vocabulary(("<S>", "</S>", "<UNK>", "bank", "river"))
 
@@ -93,9 +93,9 @@ def test_every_new_part_learns() -> None:
         (larger(SMALL, cell_dim=20), "cell_dim is 20, but the model has 24"),
         (larger(SMALL, num_layers=1), "num_layers is 1, but the model has 2"),
         (larger(SMALL, projection_dim=16), "projection_dim is 16, but the model has 8"),
-        (larger(SMALL, filters=((1, 8), (2, 16))), "filters are .* the same widths"),
-        (larger(SMALL, filters=((1, 8), (3, 15))), "filters are .* the same widths"),
-        (larger(SMALL, filters=((1, 8),)), "filters are .* the same widths"),
+        (larger(SMALL, filters=((1, 8), (2, 16))), "filters is .* the same widths"),
+        (larger(SMALL, filters=((1, 8), (3, 15))), "filters is .* the same widths"),
+        (larger(SMALL, filters=((1, 8),)), "filters is .* the same widths"),
         (replace(SMALL, char_cnn=CharCnnConfig(4, ((1, 8), (3, 16)), num_highway=3)), "num_highway is 3"),
         (replace(SMALL, tokenizer="whitespace"), "tokenizer is whitespace"),
     ],

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from elmo.bilm.config import LstmConfig
-from elmo.bilm.lstm import LstmLayer, LstmStack, StackState, reverse_within_lengths
+from elmo.bilm.lstm import LstmLayer, LstmStack
+from elmo.bilm.reference import StackState, reverse_within_lengths
 from elmo.errors import InputError
 
 

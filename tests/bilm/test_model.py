@@ -10,42 +10,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_bilm import SCHEME, make_batch, make_bilm
 
-from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig
-from elmo.bilm.initialise import initialise
-from elmo.bilm.kernels import encoder, inference, kernel_info
-from elmo.bilm.model import BiLM
 from elmo.errors import InputError
-from elmo.text.batches import TokenBatch, TokenIndexer, WordTable
-from elmo.text.characters import CharacterScheme
-
-SCHEME = CharacterScheme.utf8()
-SENTENCES = [["A", "bank", "by", "a", "river", "."], ["Yes"], []]
-
-
-def make_bilm() -> BiLM:
-    cnn = CharCnnConfig(embedding_dim=4, filters=((1, 8), (3, 16)), num_highway=2)
-    bilm = BiLM(BiLMConfig(LstmConfig(cell_dim=24, projection_dim=8), characters=SCHEME, char_cnn=cnn)).eval()
-    initialise(bilm, torch.Generator().manual_seed(0))
-    return bilm
-
-
-def make_batch() -> TokenBatch:
-    return TokenIndexer(SCHEME, None).batch(SENTENCES)
+from elmo.text.indexer import TokenBatch, TokenIndexer, WordTable
 
 
 @torch.no_grad()
 def test_the_kernels_leave_other_devices_alone() -> None:
     """The meta device stands in for a GPU: not the CPU's, and present everywhere."""
     bilm, batch = make_bilm(), make_batch()
-    elsewhere, moved = copy.deepcopy(bilm).to("meta"), batch.to("meta")
-    stacks = [elsewhere.forward_lstm, elsewhere.backward_lstm]
-    vectors = bilm.token_encoder(batch.words)
-    assert not encoder.fits(elsewhere.token_encoder, moved.words.characters)
-    assert not inference.fits(stacks, [vectors.to("meta")])
-    if kernel_info().name != "torch":
-        assert encoder.fits(bilm.token_encoder, batch.words.characters)
-        assert inference.fits([bilm.forward_lstm, bilm.backward_lstm], [vectors])
+    here, elsewhere = bilm(batch), copy.deepcopy(bilm).to("meta")(batch.to("meta"))
+    assert elsewhere.layers.is_meta and elsewhere.layers.shape == here.layers.shape
+    assert elsewhere.state.cell.shape == here.state.cell.shape and elsewhere.mask.shape == here.mask.shape
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -105,7 +82,7 @@ def test_torchs_defaults_change_nothing() -> None:
     """The kernels go by addresses: a default of another type or device must not reach their memory."""
     code = """
 import torch
-from test_model import make_batch, make_bilm
+from tiny_bilm import make_batch, make_bilm
 
 def results(bilm):
     batch = make_batch()
@@ -130,6 +107,37 @@ torch.set_default_dtype(torch.float32)
 with torch.device("meta"):
     assert same(models.pop())
 """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])}
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("length", [-1, 9])
+def test_a_length_out_of_range_is_refused(gradients: bool, length: int) -> None:
+    """With and without the kernels, which would read past the end."""
+    bilm, batch = make_bilm(), make_batch()
+    lengths = batch.lengths.clone()
+    lengths[1] = length
+    with torch.set_grad_enabled(gradients), pytest.raises(InputError, match="length of a sentence"):
+        bilm(TokenBatch(batch.words, batch.positions, lengths))
+    stack, tokens = bilm.forward_lstm, torch.zeros(3, 8, 8)
+    with torch.set_grad_enabled(gradients), pytest.raises(InputError, match="length of a sentence"):
+        stack(tokens, lengths, dropout=0.5)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("position", [-1, 99])
+def test_a_position_out_of_range_is_refused(gradients: bool, position: int) -> None:
+    bilm, batch = make_bilm(), make_batch()
+    positions = batch.positions.clone()
+    positions[0, 2] = position
+    with torch.set_grad_enabled(gradients), pytest.raises(IndexError, match="row in the table of words"):
+        bilm(TokenBatch(batch.words, positions, batch.lengths))
+
+
+@torch.no_grad()
+def test_word_vectors_of_another_width_are_refused() -> None:
+    bilm, batch = make_bilm(), make_batch()
+    with pytest.raises((InputError, RuntimeError)):
+        bilm.contextualize(torch.zeros(9, 7), batch.positions, batch.lengths)

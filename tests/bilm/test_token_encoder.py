@@ -1,9 +1,10 @@
 import torch
 
+from elmo.bilm import ops
 from elmo.bilm.config import CharCnnConfig
 from elmo.bilm.token_encoder import CharCnn, Highway
-from elmo.text.batches import TokenIndexer
 from elmo.text.characters import CharacterScheme
+from elmo.text.indexer import TokenIndexer
 
 WORDS = ["a", "word", "", "x" * 60, "日本語", "<S>", "y" * 45]
 
@@ -21,7 +22,7 @@ def encode_everything(char_cnn: CharCnn, characters: torch.Tensor) -> torch.Tens
 def test_leaving_padding_off_changes_nothing() -> None:
     torch.manual_seed(0)
     scheme = CharacterScheme.utf8()
-    char_cnn = CharCnn(CharCnnConfig(embedding_dim=4, filters=((1, 3), (4, 5), (7, 8)), num_highway=2), scheme)
+    char_cnn = CharCnn(CharCnnConfig(character_dim=4, filters=((1, 3), (4, 5), (7, 8)), num_highway=2), scheme)
     whole = torch.tensor([scheme.encode_word(word) for word in WORDS])
     for words in ([word] for word in WORDS):
         short = TokenIndexer(scheme, None).word_table(words).characters
@@ -29,7 +30,8 @@ def test_leaving_padding_off_changes_nothing() -> None:
         expected = encode_everything(char_cnn, whole[row : row + 1])
         torch.testing.assert_close(char_cnn(short), expected, rtol=0, atol=1e-6)
         torch.testing.assert_close(char_cnn(whole[row : row + 1]), expected, rtol=0, atol=1e-6)
-    assert char_cnn.shorten(whole[:1]).shape[1] == 3 + 7, "one letter, two boundaries and seven paddings are enough"
+    padded = ops.pad_words(char_cnn.words(whole[:1]), char_cnn.config.filters)
+    assert padded.shape[1] == 3 + 7, "one letter, two boundaries and seven paddings are enough"
 
 
 def test_a_closed_highway_passes_its_input_on() -> None:

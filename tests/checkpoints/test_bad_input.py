@@ -85,14 +85,14 @@ def climbing_zip(folder: Path) -> Path:
 
 
 HDF_CASES: dict[Callable[[Path], Path], str] = {
-    truncated: "weights.hdf5 is not a whole hdf5 file",
-    foreign: "weights.hdf5 is not a whole hdf5 file",
+    truncated: "weights.hdf5 is not a complete hdf5 file",
+    foreign: "weights.hdf5 is not a complete hdf5 file",
     empty: "weights.hdf5 is empty",
     missing_file: "no such file or folder",
     missing_tensor: "missing: CNN_high_0/W_carry",
     wrong_shape: "char_embed is (1, 2), expected (261, ",
     text_for_numbers: "char_embed holds |S4, expected float32",
-    unknown_activation: "Unknown character CNN activation 'swish'; expected 'relu' or 'tanh'",
+    unknown_activation: "activation is 'swish'; expected one of 'relu', 'tanh'",
     options_not_utf8: "options.json is not UTF-8",
     options_not_json: "options.json is not JSON",
     climbing_zip: "names a file outside its own folder ('../pwned')",
@@ -103,7 +103,7 @@ def refused(source: Path, working: Path) -> str:
     """Run `elmo convert` on a bad model; the sentence that it says."""
     working.mkdir()
     command = [sys.executable, "-c", "from elmo.commands import main; main()", "convert", str(source), "out"]
-    run = subprocess.run(command, cwd=working, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, cwd=working, capture_output=True, text=True, timeout=600)
     assert run.returncode == 2, run.stderr
     assert run.stdout == ""
     assert run.stderr.startswith("elmo: ") and run.stderr.count("\n") == 1, run.stderr

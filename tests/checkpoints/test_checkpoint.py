@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from elmo.checkpoints.bilm_options import config_from_options
+from elmo.checkpoints.bilm_tf.options import config_from_options
 from elmo.checkpoints.checkpoint import count_parameters, empty_bilm, fill
 from elmo.errors import CheckpointError
 

@@ -82,9 +82,9 @@ def test_what_was_found_and_what_was_expected_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("notes.txt", b"hello", "is no file of an ELMo model"),
+        ("notes.txt", b"hello", "is not a file of an ELMo model"),
         ("empty.bin", b"", "is an empty file"),
-        ("model.zip", b"PK but no zip", "not a whole zip"),
+        ("model.zip", b"PK but no zip", "not a complete zip"),
         ("weights.hdf5", b"hello", "no options file beside it"),
         ("options.json", b'{"lstm": {}}', "no weights beside it"),
         ("options.json", b"\xff\xfe{", "no weights beside it"),
@@ -116,5 +116,5 @@ def test_vectors_in_a_training_folder_do_not_hide_its_checkpoint(copy_of: Callab
         assert_same(opened.checkpoint, expected)
     # What may have been the weights is not passed over.
     (folder / "vectors.hdf5").write_bytes((folder / "vectors.hdf5").read_bytes()[:100])
-    with pytest.raises(CheckpointError, match="not a whole hdf5 file"):
+    with pytest.raises(CheckpointError, match="not a complete hdf5 file"):
         open_checkpoint(folder)

@@ -43,7 +43,7 @@ def test_old_formats_open_from_the_hub_too(cache: Path, golden: Path) -> None:
 
 @pytest.mark.parametrize("name", ["somebody/no-such-model", "not a name", "too/many/parts"])
 def test_an_unknown_name_says_so_in_one_sentence(name: str, cache: Path) -> None:
-    with pytest.raises(CheckpointError, match="No model at") as raised:
+    with pytest.raises(CheckpointError, match="No model called") as raised:
         load(name)
     assert "\n" not in str(raised.value)
 
@@ -63,3 +63,14 @@ def test_every_file_of_ours_is_asked_for(make_bilm, tmp_path: Path) -> None:
     make_bilm().save_pretrained(tmp_path)
     for file in tmp_path.iterdir():
         assert any(file.match(pattern) for pattern in hub.MODEL_FILES), file.name
+
+
+def test_elmo_offline_holds_for_the_hub(cache: Path, make_bilm, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nothing listens there
+    monkeypatch.setenv("ELMO_OFFLINE", "1")
+    make_bilm().save_pretrained(tmp_path / "model")
+    put_into_cache(cache, tmp_path / "model", "somebody/elmo-small")
+    assert load("somebody/elmo-small").config == make_bilm().config
+    with pytest.raises(CheckpointError, match=r"LocalEntryNotFound.*give the folder"):
+        load("somebody/other")

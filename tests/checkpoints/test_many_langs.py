@@ -38,7 +38,7 @@ def test_boundaries_are_swapped(golden: Path) -> None:
     spelt = scheme.spell("a")
     assert spelt == [ids["<eow>"] + 1, ids["a"] + 1, ids["<bow>"] + 1]
     assert scheme.spell("<bos>") == [ids["<eow>"] + 1, ids["<bos>"] + 1, ids["<bow>"] + 1]
-    assert scheme.spell("\u3000")[1] != scheme.unknown, "the line that lost its character is the ideographic space"
+    assert scheme.spell("\u3000")[1] != scheme.ids.unknown, "the line that lost its character is the ideographic space"
 
 
 def test_words_are_looked_up_after_they_are_cut(copy_of) -> None:
@@ -130,15 +130,15 @@ def spoil_encoder(folder: Path, change) -> None:
             lambda f: spoil_encoder(f, lambda s: s.update({"forward_layer_0.state_linearity.bias": torch.zeros(4)})),
             r"forward_layer_0.state_linearity.bias is \(4,\), expected \(40,\)",
         ),
-        (lambda f: spoil_encoder(f, lambda s: s.update(stray=torch.zeros(4))), "not called for: encoder.stray"),
+        (lambda f: spoil_encoder(f, lambda s: s.update(stray=torch.zeros(4))), "not part of the model: encoder.stray"),
         (lambda f: (f / "char.dic").unlink(), "Cannot read .*char.dic"),
         (lambda f: (f / "char.dic").write_bytes(b"\xff\xfe"), "char.dic is not UTF-8"),
         (lambda f: (f / "char.dic").write_text("a\tb\n"), r"char.dic, line 1: found 'a\\tb'"),
         (lambda f: (f / "char.dic").write_text("a\t0\n"), "char.dic lacks <pad>, <eow>"),
-        (lambda f: (f / "word.dic").write_text("a\t0\n"), "word.dic: The vocabulary lacks <bos>"),
+        (lambda f: (f / "word.dic").write_text("a\t0\n"), "word.dic lacks <bos>"),
         (lambda f: (f / "word.dic").write_text("a\t0\nb\t0\n"), "one id to two words"),
         (lambda f: (f / "cnn_tiny.json").write_text("{"), "cnn_tiny.json is not JSON"),
-        (lambda f: (f / "cnn_tiny.json").write_text("{}"), "'encoder' is missing"),
+        (lambda f: (f / "cnn_tiny.json").write_text("{}"), "encoder is missing"),
         (
             lambda f: change_json(f / "cnn_tiny.json", encoder={"name": "lstm"}),
             "encoder is of the kind 'lstm'",

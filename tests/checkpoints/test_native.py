@@ -125,7 +125,7 @@ def test_a_softmax_that_is_also_the_word_table_is_saved_twice(golden: Path, tmp_
     ("spoil", "message"),
     [
         (lambda f: (f / "config.json").write_text('{"format": "elmo-torch", "version": 99}'), "format version 99"),
-        (lambda f: (f / "config.json").write_text('{"format": "elmo-torch"}'), "'bilm' is missing"),
+        (lambda f: (f / "config.json").write_text('{"format": "elmo-torch"}'), "bilm is 'None'"),
         (lambda f: (f / "config.json").write_text('{"format": "elmo-torch", "bilm": []}'), "does not describe a biLM"),
         (lambda f: (f / "model.safetensors").unlink(), "Cannot read .*model.safetensors"),
         (lambda f: (f / "model.safetensors").write_bytes(b"x" * 100), "whole safetensors file"),
@@ -135,7 +135,7 @@ def test_a_softmax_that_is_also_the_word_table_is_saved_twice(golden: Path, tmp_
         ),
         (
             lambda f: save_file({"weight": torch.zeros(1)}, f / "softmax.safetensors"),
-            "holds weight; expected the weight and",
+            "holds weight .1,.; expected the weight and",
         ),
     ],
 )
@@ -153,16 +153,6 @@ def test_a_setting_of_a_later_version_is_named(full: Checkpoint, tmp_path: Path)
     (tmp_path / "config.json").write_text(json.dumps(plain))
     with pytest.raises(CheckpointError, match="colour"):
         PretrainedBiLM.from_pretrained(tmp_path)
-
-
-def test_the_softmax_may_be_stored_otherwise_than_the_rest(tmp_path: Path, full: Checkpoint) -> None:
-    native.write(full, tmp_path, storage="float16", softmax_storage="int8")
-    assert load_file(tmp_path / native.WEIGHTS_FILE)["token_encoder.projection.weight"].dtype == torch.float16
-    assert load_file(tmp_path / native.SOFTMAX_FILE)["weight"].dtype == torch.int8
-    again = native.read(tmp_path).softmax
-    assert again is not None and full.softmax is not None
-    error = (again.weight - full.softmax.weight).abs().max()
-    assert 0 < error <= full.softmax.weight.abs().max() / 127
 
 
 @pytest.mark.parametrize("by_convert", [False, True])

@@ -50,6 +50,6 @@ def test_a_model_opened_offline_gives_the_same_tensors_after_saving(
 
 def test_equal_weights_in_another_architecture_are_another_model(make_bilm) -> None:
     bilm, same = make_bilm(), make_bilm()
-    assert bilm.identity() == same.identity()
+    assert bilm.digest() == same.digest()
     same.config = replace(same.config, lstm=replace(same.config.lstm, cell_clip=1.5))
-    assert bilm.identity() != same.identity()
+    assert bilm.digest() != same.digest()

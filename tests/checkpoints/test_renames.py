@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from elmo.checkpoints import bilm_names, many_langs
+from elmo.checkpoints import many_langs
+from elmo.checkpoints.bilm_tf import names
 from elmo.checkpoints.detect import open_checkpoint
 
 
 @pytest.mark.parametrize(
     ("model", "table"),
-    [("allennlp/relu2", bilm_names), ("bilm/word", bilm_names), ("efml/word_char", many_langs)],
+    [("allennlp/relu2", names), ("bilm/word", names), ("efml/word_char", many_langs)],
 )
 def test_the_shape_is_that_of_what_is_written(model: str, table, golden: Path) -> None:
     checkpoint = open_checkpoint(golden / model)

@@ -24,7 +24,7 @@ from elmo.embedding.embedder import Embedder
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 SENTENCES = ["The bank raised its rates.", "", "a/b: c", "The bank raised its rates.", "Don't."]
-ENDINGS = ("hdf5", "npz", "safetensors", "jsonl", "parquet", "arrow")
+ENDINGS = ("hdf5", "npz", "jsonl", "parquet", "arrow")
 MAIN = "from elmo.commands import main; main()"
 SMALL_PARTS = "import elmo.embedding.writers.vector_writer as w; w.PART_BYTES = 400_000; "
 PEAK = (
@@ -49,11 +49,20 @@ class Result:
 
 
 @pytest.fixture
-def elmo_embed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
-    """The same command without a process of its own, which takes seconds to start."""
+def elmo_embed(elmo: Callable[..., Result]) -> Callable[..., Result]:
 
     def run(*arguments: object, stdin: bytes = b"") -> Result:
-        monkeypatch.setattr(sys, "argv", ["elmo", "embed", *map(str, arguments)])
+        return elmo(["embed", *arguments], stdin=stdin)
+
+    return run
+
+
+@pytest.fixture
+def elmo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """A command without a process of its own, which takes seconds to start."""
+
+    def run(arguments: list[object], *, stdin: bytes = b"") -> Result:
+        monkeypatch.setattr(sys, "argv", ["elmo", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         with pytest.raises(SystemExit) as end:
             main()
@@ -144,8 +153,8 @@ def test_a_line_of_100_000_tokens(tmp_path: Path, elmo_embed: Callable[..., Resu
         (b"fine\nbad \xff byte\n", [], "not UTF-8: line 2"),
         (b"", [], "the input is empty"),
         (b"x" * 10_000_000, [], "a token of 10,000,000 characters"),
-        (b"x\n", ["--layers", "9"], "Layer 9 was asked for"),
-        (b"x\n", ["--pool", "sum"], "Unknown pooling 'sum'"),
+        (b"x\n", ["--layers", "9"], "There is no layer 9"),
+        (b"x\n", ["--pool", "sum"], "Unknown pooling 'sum'; expected one of mean, max."),
         (b"x\n", ["--state", "hot"], "Unknown state 'hot'"),
         (b"x\n", ["--model", TINY, "--state", "warm"], "has no warm state"),
         (b"x\n", ["--dtype", "int4"], "Unknown dtype 'int4'"),
@@ -153,12 +162,9 @@ def test_a_line_of_100_000_tokens(tmp_path: Path, elmo_embed: Callable[..., Resu
         (b"x\n", ["--out-format", "xml"], "Unknown output format 'xml'"),
         (b"x\n", ["--format", "xml"], "no input format 'xml'"),
         (b"x\n", ["--column", "a"], "A column was chosen"),
-        (b"x\n", ["--tokenizer", "spacy"], "no tokeniser 'spacy'"),
+        (b"x\n", ["--tokenizer", "spacy"], "no tokenizer 'spacy'"),
         (b"x\n", ["--resume", "--force"], "give one of them"),
-        (b"x\n", ["--engine", "local", "--resume", "--force"], "give one of them"),
-        (b"x\n", ["--partition-mb", "4"], "--partition-mb, --keep and --split-sentences need --engine"),
         (b"x\n", ["--model", "no/such/model/anywhere"], "no/such/model/anywhere"),
-        (b"x\n", ["--threads", "-1"], "--threads is -1"),
     ],
 )
 def test_bad_input_gets_one_sentence(
@@ -175,18 +181,97 @@ def test_bad_input_gets_one_sentence(
     ("arguments", "message"),
     [
         (["--threads", "-1"], "-1 threads were asked for"),
-        (["--tokenizer", "spacy"], "no tokeniser 'spacy'"),
+        (["--tokenizer", "spacy"], "no tokenizer 'spacy'"),
         (["--workers", "2"], "--workers 2 would do nothing: --engine local is this process alone"),
     ],
 )
 def test_engines_refuse_bad_settings_before_they_begin(
-    text: Path, tmp_path: Path, elmo_embed: Callable[..., Result], arguments: list[str], message: str
+    text: Path, tmp_path: Path, elmo: Callable[..., Result], arguments: list[str], message: str
 ) -> None:
     pytest.importorskip("pyarrow")
     out = tmp_path / "vectors"
-    result = elmo_embed(text, "-o", out, "--engine", "local", "--model", TINY, *arguments)
+    result = elmo(["embed-corpus", text, "-o", out, "--model", TINY, *arguments])
     assert result.code == 2 and result.stderr.startswith("elmo: ") and message in result.stderr
     assert result.stderr.count("\n") == 1 and not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("reviews.csv", 'id,review\n1,"It\'s good, ""very"" good."\n2,bad\n', ["--column", "review"]),
+        ("a.conllu", "# sent_id = x\n1-2\tdu\t_\n1\tde\t_\n2\tle\t_\n\n1\toui\t_\n", []),
+        ("a.tok", "a\u00a0b c\n", []),
+    ],
+)
+def test_a_corpus_is_read_as_embed_reads_it(
+    tmp_path: Path, elmo: Callable[..., Result], name: str, content: str, options: list[str]
+) -> None:
+    import pyarrow.parquet as pq
+
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    vectors = ["--model", TINY, "--layers", "top", *options]
+    assert elmo(["embed-corpus", tmp_path / name, "-o", tmp_path / "corpus", *vectors]).code == 0
+    assert elmo(["embed", tmp_path / name, "-o", tmp_path / "one.parquet", *vectors]).code == 0
+    corpus, one = pq.read_table(tmp_path / "corpus"), pq.read_table(tmp_path / "one.parquet")
+    assert corpus["tokens"].to_pylist() == one["tokens"].to_pylist()
+    for mine, right in zip(corpus["vectors"].to_pylist(), one["vectors"].to_pylist(), strict=True):
+        np.testing.assert_allclose(mine, right, atol=1e-6)
+
+
+TABLES = {
+    "in.csv": 'key,review,stars\nx7,"Good, isn\'t it?",5\nx8,,1\n',
+    "in.tsv": "key\treview\tstars\nx7\tGood, isn't it?\t5\nx8\t\t1\n",
+    "in.jsonl": '{"key": "x7", "review": "Good, isn\'t it?", "stars": 5}\n{"key": "x8", "review": null, "stars": 1}\n',
+}
+
+
+@pytest.mark.parametrize("name", [*TABLES, "in.parquet"])
+def test_rows_of_every_table_join_back(tmp_path: Path, elmo_embed: Callable[..., Result], name: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if name in TABLES:
+        (tmp_path / name).write_text(TABLES[name], encoding="utf-8")
+    else:
+        table = {"key": ["x7", "x8"], "review": ["Good, isn't it?", None], "stars": [5, 1]}
+        pq.write_table(pa.table(table), tmp_path / name)
+    out = tmp_path / "out.jsonl"
+    chosen = ["--column", "review", "--id-column", "key", "--keep", "stars", "--layers", "top", "-m", TINY]
+    result = elmo_embed(tmp_path / name, *chosen, "-o", out)
+    assert result.code == 0, result.stderr
+    first, second = (json.loads(line) for line in out.read_text(encoding="utf-8").splitlines())
+    assert (first["id"], first["stars"], second["id"], second["stars"]) == ("x7", "5", "x8", "1")
+    places = zip(first["starts"], first["stops"], strict=True)
+    assert ["Good, isn't it?"[start:stop] for start, stop in places] == ["Good", ",", "is", "n't", "it", "?"]
+    assert first["tokens"] == ["Good", ",", "is", "n't", "it", "?"] and second["tokens"] == []
+
+
+def test_tokens_of_running_text_are_placed_in_the_file(tmp_path: Path, elmo_embed: Callable[..., Result]) -> None:
+    text = "It rained.\r\n\r\nWe stayed —\r\nat home."
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    out = tmp_path / "out.jsonl"
+    assert elmo_embed(tmp_path / "a.txt", "--format", "text", "--pool", "mean", "-m", TINY, "-o", out).code == 0
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    found = [[text[start:stop] for start, stop in zip(row["starts"], row["stops"], strict=True)] for row in rows]
+    assert found == [["It", "rained", "."], ["We", "stayed", "—", "at", "home", "."]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--keep", "tokens"], "The output has a column 'tokens' of its own"),
+        (["--keep", "star"], "no column 'star' (--keep). It has: key, text, tokens"),
+        (["--id-column", "no"], "no column 'no' (--id-column)"),
+        (["--column", "body"], "no column 'body' (--column)"),
+    ],
+)
+def test_columns_that_are_not_there_are_named_with_their_option(
+    tmp_path: Path, elmo_embed: Callable[..., Result], arguments: list[str], message: str
+) -> None:
+    (tmp_path / "in.csv").write_text("key,text,tokens\n1,a,b\n")
+    out = tmp_path / "out.jsonl"
+    result = elmo_embed(tmp_path / "in.csv", "-m", TINY, "-o", out, "--column", "text", *arguments)
+    assert result.code == 2 and message in result.stderr and not out.exists()
 
 
 def test_outputs_that_cannot_be(text: Path, tmp_path: Path, elmo_embed: Callable[..., Result]) -> None:
@@ -222,7 +307,7 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path: Path) -> None:
     assert result.returncode == 2 and "Cannot write" in result.stderr and "--resume" in result.stderr
     assert not out.exists()
     assert as_process(lines, "-o", out, "--resume").returncode == 0
-    assert len(np.load(out).files) == 2 * 3000  # vectors and tokens
+    assert len(np.load(out).files) == 3 * 3000  # vectors, tokens and rows
 
 
 def test_progress_on_a_terminal(text: Path, tmp_path: Path) -> None:
@@ -255,10 +340,6 @@ def _read(path: Path) -> dict[str, np.ndarray]:
             return {key: file[key][()] for key in file if key != "sentence_to_index"}
     if path.suffix == ".npz":
         return dict(np.load(path))
-    if path.suffix == ".safetensors":
-        from safetensors.numpy import load_file
-
-        return load_file(path)
     if path.suffix == ".jsonl":
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         assert len({row["id"] for row in rows}) == len(rows)
@@ -299,12 +380,9 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, ending: str, kills
     assert as_process(lines, "-o", out, "--resume", "--state", state, before=SMALL_PARTS).returncode == 0
     assert as_process(lines, "-o", whole, "--state", state).returncode == 0
     resumed, expected = _read(out), _read(whole)
-    assert sum(not key.endswith(".tokens") for key in resumed) == 8000 and resumed.keys() == expected.keys()
+    assert sum(key.isdecimal() for key in resumed) == 8000 and resumed.keys() == expected.keys()
     for key, values in expected.items():
-        if key.endswith(".tokens"):
-            np.testing.assert_array_equal(resumed[key], values)
-        else:
-            np.testing.assert_allclose(resumed[key], values, rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(resumed[key], values)
     assert {path.name for path in tmp_path.iterdir()} == {lines.name, out.name, whole.name}
 
 

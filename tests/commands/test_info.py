@@ -39,7 +39,7 @@ def test_an_options_file_alone(
         "char_cnn": {**cnn, "n_characters": characters, "n_highway": highways},
     }
     (tmp_path / "elmo_options.json").write_text(json.dumps(options))
-    facts = lines(info(tmp_path / "elmo_options.json"))
+    facts = lines(info("-m", tmp_path / "elmo_options.json"))
     assert facts["parameters"] == f"{parameters} without softmax"
     assert facts["characters"].startswith("UTF-8 bytes, 262 ids, 50 a word")
     assert facts["layers"] == f"3 of {2 * projection} dimensions"
@@ -48,11 +48,11 @@ def test_an_options_file_alone(
 
 @pytest.mark.parametrize("given", ["char/model.ckpt-12.index", "exact_training/end/options.json"])
 def test_a_tensorflow_checkpoint_by_any_of_its_files(given: str) -> None:
-    assert lines(info(GOLDEN / "checkpoints" / given))["format"] == "bilm-tf TensorFlow checkpoint"
+    assert lines(info("-m", GOLDEN / "checkpoints" / given))["format"] == "bilm-tf TensorFlow checkpoint"
 
 
 def test_a_tensorflow_checkpoint_with_softmax() -> None:
-    facts = lines(info(GOLDEN / "checkpoints/char/model.ckpt-12.index"))
+    facts = lines(info("-m", GOLDEN / "checkpoints/char/model.ckpt-12.index"))
     assert facts["softmax"] == "yes, 24 words"
     assert facts["warm state"] == "no"
     assert facts["card: global_step"] == "12"
@@ -64,7 +64,7 @@ def test_the_kernel_in_use_is_named() -> None:
 
 
 def test_json_is_for_programs() -> None:
-    facts = json.loads(info(GOLDEN / "efml/word_char", "--json"))
+    facts = json.loads(info("-m", GOLDEN / "efml/word_char", "--json"))
     assert facts["format"] == "ELMoForManyLangs"
     assert facts["characters"]["kind"] == "codepoints"
     assert facts["word_table"] == facts["vocabulary"] > 0
@@ -77,4 +77,4 @@ def test_json_is_for_programs() -> None:
 
 def test_a_model_that_is_not_there() -> None:
     with pytest.raises(ElmoError, match="no such file or folder"):
-        info("/no/such/model")
+        info("-m", "/no/such/model")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.commands.neighbours import app
-from elmo.errors import InputError
+from elmo.errors import InputError, WriteError
 
 TEXT = "The bank paid interest.\nThey sat on the bank.\nThe bank paid interest.\n"
 
@@ -32,9 +32,10 @@ def index(tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> str:
 
 
 def test_the_same_sentence_is_the_nearest(index: str, tmp_path: Path) -> None:
-    shown = run("query", index, "The bank paid interest.", "-w", "bank", "-n", "2", "--json", str(tmp_path / "q.json"))
-    assert "static" in shown and "layer 0" in shown
-    answer = json.loads((tmp_path / "q.json").read_text())
+    question = ("query", index, "The bank paid interest.", "-w", "bank", "-n", "2")
+    shown = run(*question)
+    assert "static" in shown and "layer 0" in shown and "The bank paid interest ." in shown
+    answer = json.loads(run(*question, "--json"))
     assert answer["asked"] == {"tokens": ["The", "bank", "paid", "interest", "."], "position": 1}
     assert {each["sentence"] for each in answer["in_context"]} == {0, 2}
     assert answer["in_context"][0]["similarity"] == pytest.approx(1.0, abs=2e-3)
@@ -42,8 +43,7 @@ def test_the_same_sentence_is_the_nearest(index: str, tmp_path: Path) -> None:
 
 
 def test_an_occurrence_of_the_corpus_is_not_its_own_neighbour(index: str, tmp_path: Path) -> None:
-    run("query", index, "--occurrence", "0:1", "--same-word", "--json", str(tmp_path / "q.json"))
-    found = json.loads((tmp_path / "q.json").read_text())["in_context"]
+    found = json.loads(run("query", index, "--occurrence", "0:1", "--same-word", "--json"))["in_context"]
     assert [(each["sentence"], each["position"]) for each in found] == [(2, 1), (1, 4)]
 
 
@@ -65,17 +65,17 @@ def test_bad_questions_are_refused(index: str) -> None:
 
 
 def test_export(index: str, tmp_path: Path) -> None:
-    run("export", index, str(tmp_path / "ix.parquet"))
+    run("export", index, "-o", str(tmp_path / "ix.parquet"))
     assert parquet.read_table(tmp_path / "ix.parquet").num_rows == 16
-    run("export", index, str(tmp_path / "new" / "ix.parquet"))
+    run("export", index, "-o", str(tmp_path / "new" / "ix.parquet"))
     assert parquet.read_table(tmp_path / "new" / "ix.parquet").num_rows == 16
 
 
 def test_places_that_cannot_be_written_are_told(index: str, tmp_path: Path) -> None:
     text, model = str(tmp_path / "text.txt"), str(tmp_path / "model")
     for place in (f"{text}/ix", "/proc/ix"):
-        with pytest.raises(InputError, match=rf"{place} cannot be written"):
+        with pytest.raises(WriteError, match=rf"Cannot write .*{place}"):
             run("build", text, "-o", place, "-m", model)
     for place in (f"{text}/ix.parquet", str(tmp_path), "/proc/ix.parquet"):
-        with pytest.raises(InputError, match=rf"{place} cannot be written"):
-            run("export", index, place)
+        with pytest.raises(WriteError, match=rf"Cannot write .*{place}"):
+            run("export", index, "-o", place)

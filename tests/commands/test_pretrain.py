@@ -1,6 +1,7 @@
 """elmo pretrain, finetune, perplexity, score and fill: as users call them."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -8,20 +9,20 @@ import tiny_model
 from typer.testing import CliRunner
 
 from elmo.commands import app
-from elmo.config import read as read_settings
-from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
+from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError, WriteError
 from elmo.pretrain.settings import PretrainSettings
+from elmo.settings import read_settings
 
 TINY = [
-    "model.projection_dim=8",
-    "model.cell_dim=16",
-    "model.filters=[[1, 4], [2, 4]]",
+    "model.lstm.projection_dim=8",
+    "model.lstm.cell_dim=16",
+    "model.char_cnn.filters=[[1, 4], [2, 4]]",
     "softmax.negatives=8",
     "data.batch_tokens=100",
     "training.updates=30",
     "training.log_every=10",
     "training.evaluate_every=15",
-    "optimiser.learning_rate=0.02",
+    "optimizer.learning_rate=0.02",
 ]
 TEXT = ["the cat sees the dog .", "a dog likes the cat .", "the bird sings ."] * 40
 
@@ -61,13 +62,15 @@ def test_a_whole_life(tmp_path: Path, text: Path) -> None:
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert (run / "log.jsonl").exists() and any((run / "tensorboard").iterdir())
 
-    measured = json.loads(elmo("perplexity", tmp_path / "model", text, "--json"))
+    measured = json.loads(elmo("perplexity", text, "-m", tmp_path / "model", "--json"))
     card = json.loads((tmp_path / "model" / "config.json").read_text(encoding="utf-8"))["card"]
     assert measured["both"] == pytest.approx(card["heldout_perplexity"]["all"]["both"], rel=1e-4)
     assert measured["tokens"] == 640 + 120
-    assert "of them not among the" in elmo("perplexity", tmp_path / "model", text)
+    assert "not in the vocabulary of 12 words" in elmo("perplexity", text, "-m", tmp_path / "model")
 
-    adapted = elmo("finetune", tmp_path / "model", "--train", text, "-o", tmp_path / "new", "--hdf5", tmp_path / "h")
+    adapted = elmo(
+        "finetune", "-m", tmp_path / "model", "--train", text, "-o", tmp_path / "new", "--hdf5", tmp_path / "h"
+    )
     assert "before" in adapted and "after" in adapted
     assert (tmp_path / "h" / "weights.hdf5").exists() and (tmp_path / "h" / "options.json").exists()
     figures = json.loads((tmp_path / "new" / "run" / "before_after.json").read_text(encoding="utf-8"))
@@ -79,7 +82,29 @@ def test_score(model: Path, text: Path) -> None:
     assert [" ".join(line["tokens"]) for line in lines] == TEXT
     assert all(len(line["forward"]) == len(line["tokens"]) + 1 for line in lines)
     shown = elmo("score", text, "-m", model)
-    assert shown.count("(sums)") == len(TEXT) and "  cat\n" in shown
+    assert shown.count("(sums; 0 unknown words)") == len(TEXT) and "  cat\n" in shown
+
+
+def test_score_marks_and_counts_unknown_words(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "zebra.txt"
+    path.write_text("the zebra sees the cat.\n", encoding="utf-8")
+    shown = elmo("score", path, "-m", model)
+    assert "  zebra  <UNK>\n" in shown and "  cat\n" in shown and "(sums; 1 unknown words)" in shown
+    (line,) = elmo("score", path, "-m", model, "--json").splitlines()[:1]
+    assert json.loads(line)["unknown"] == [False, True, False, False, False, False]
+
+
+def test_score_and_perplexity_split_raw_text_in_the_same_way(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "raw.txt"
+    path.write_text("the cat sees the dog.\n(the dog barks.)\n", encoding="utf-8")
+    scored = [json.loads(line) for line in elmo("score", path, "-m", model, "--json").splitlines()[:2]]
+    loss = -sum(sum(line["forward"]) + sum(line["backward"]) for line in scored)
+    measured = json.loads(elmo("perplexity", path, "-m", model, "--json"))
+    assert measured["tokens"] == sum(len(line["forward"]) for line in scored) == 6 + 1 + 6 + 1
+    assert math.exp(loss / (2 * measured["tokens"])) == pytest.approx(measured["both"], rel=1e-4)
+    assert (
+        json.loads(elmo("perplexity", path, "-m", model, "--tokenizer", "whitespace", "--json"))["tokens"] == 5 + 3 + 2
+    )
 
 
 def test_fill(model: Path) -> None:
@@ -94,7 +119,7 @@ def test_fill(model: Path) -> None:
 
 def test_going_on(model: Path) -> None:
     said = elmo("pretrain", "--resume", model, "--set", "training.updates=40")
-    assert "going on from update 30" in said and "finished after 40 updates" in said
+    assert "resuming from update 30" in said and "finished after 40 updates" in said
 
 
 @pytest.mark.parametrize(
@@ -104,18 +129,18 @@ def test_going_on(model: Path) -> None:
         (["--train", "TEXT"], ConfigError, "-o FOLDER"),
         (["-o", "out"], ConfigError, "no text to train on"),
         (["--resume", "nowhere"], CheckpointError, "holds no run"),
-        (["--resume", "nowhere", "--train", "TEXT"], ConfigError, "only --set, --cache and --threads"),
+        (["--resume", "nowhere", "--train", "TEXT"], ConfigError, "only --set, --seed, --cache, --device"),
         (["--train", "TEXT", "-o", "out", "--set", "training.epoch=3"], ConfigError, "Did you mean training.epochs"),
-        (["--train", "TEXT", "-o", "out", "--from", "./nowhere"], CheckpointError, "nowhere"),
+        (["--train", "TEXT", "-o", "out", "-m", "./nowhere"], CheckpointError, "nowhere"),
         (
-            ["--train", "TEXT", "-o", "out", "--from", "english", "--set", "model.cell_dim=2048"],
+            ["--train", "TEXT", "-o", "out", "-m", "english", "--set", "model.lstm.cell_dim=2048"],
             ConfigError,
-            "model.cell_dim=2048 does nothing with --from",
+            "model.lstm.cell_dim=2048 does nothing with -m",
         ),
-        (["--train", "TEXT", "-o", "out", "--set", "model.tokenizer=moses"], ConfigError, "no tokeniser 'moses'"),
-        (["--train", "TEXT", "-o", "out", "--grow"], ConfigError, "--grow needs a model .* --from"),
-        (["nowhere.toml", "--train", "TEXT", "-o", "out"], ConfigError, "Cannot read the settings"),
-        (["--train", "TEXT", "-o", "TEXT"], CheckpointError, "Cannot write into"),
+        (["--train", "TEXT", "-o", "out", "--set", "model.tokenizer=moses"], ConfigError, "no tokenizer 'moses'"),
+        (["--train", "TEXT", "-o", "out", "--grow"], ConfigError, "--grow needs a model .* -m"),
+        (["nowhere.toml", "--train", "TEXT", "-o", "out"], ConfigError, "Cannot read nowhere.toml"),
+        (["--train", "TEXT", "-o", "TEXT"], WriteError, "Cannot write"),
     ],
 )
 def test_bad_input(
@@ -146,12 +171,12 @@ def test_settings_out_of_range(tmp_path: Path, text: Path, override: str) -> Non
 @pytest.mark.parametrize(
     "override",
     [
-        "optimiser.clip_norm=-1.0",
-        "optimiser.loss_scale=0.0",
-        "optimiser.betas=[0.9, 1.0]",
-        "optimiser.epsilon=-1.0",
-        "optimiser.weight_decay=-0.1",
-        "model.num_highway=-1",
+        "optimizer.clip_norm=-1.0",
+        "optimizer.loss_scale=0.0",
+        "optimizer.betas=[0.9, 1.0]",
+        "optimizer.epsilon=-1.0",
+        "optimizer.weight_decay=-0.1",
+        "model.char_cnn.num_highway=-1",
         'data.train=[{name = "a", files = ["x"]}, {name = "a", files = ["y"]}]',
         'data.heldout=[{name = "all", files = ["x"]}]',
     ],
@@ -162,10 +187,10 @@ def test_settings_that_would_train_backwards_or_vanish(override: str) -> None:
 
 
 def test_hdf5_that_cannot_hold_the_model_is_told_before_training(tmp_path: Path, text: Path) -> None:
-    spelt = ["--set", "model.characters=codepoints", "--set", "training.updates=2"]
+    spelt = ["--set", "model.characters.kind=codepoints", "--set", "training.updates=2"]
     elmo("pretrain", "--train", text, "-o", tmp_path / "spelt", *overrides(), *spelt)
-    with pytest.raises(CheckpointError, match="code points of its own table"):
-        elmo("finetune", tmp_path / "spelt", "--train", text, "-o", tmp_path / "new", "--hdf5", tmp_path / "h")
+    with pytest.raises(CheckpointError, match="spells words in code points"):
+        elmo("finetune", "-m", tmp_path / "spelt", "--train", text, "-o", tmp_path / "new", "--hdf5", tmp_path / "h")
     assert not (tmp_path / "new").exists()
 
 
@@ -179,7 +204,11 @@ def test_a_file_name_beyond_the_basic_plane(tmp_path: Path, text: Path) -> None:
 
 def test_a_model_without_softmax(tmp_path: Path, text: Path) -> None:
     golden = Path(__file__).parent.parent / "golden" / "allennlp" / "relu2"
-    for arguments in (["perplexity", golden, text], ["score", text, "-m", golden], ["fill", "a ___", "-m", golden]):
+    for arguments in (
+        ["perplexity", text, "-m", golden],
+        ["score", text, "-m", golden],
+        ["fill", "a ___", "-m", golden],
+    ):
         with pytest.raises(CheckpointError, match=r"no softmax.*elmo finetune"):
             elmo(*arguments)
 
@@ -187,5 +216,50 @@ def test_a_model_without_softmax(tmp_path: Path, text: Path) -> None:
 def test_hdf5_that_stands_in_the_way_is_told_before_training(tmp_path: Path, text: Path) -> None:
     (tmp_path / "options.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"would replace .*options\.json"):
-        elmo("finetune", tiny_model.TINY, "--train", text, "-o", tmp_path / "new", "--hdf5", tmp_path / "weights.hdf5")
+        elmo(
+            "finetune",
+            "-m",
+            tiny_model.TINY,
+            "--train",
+            text,
+            "-o",
+            tmp_path / "new",
+            "--hdf5",
+            tmp_path / "weights.hdf5",
+        )
     assert not (tmp_path / "new").exists()
+
+
+def test_without_settings_it_says_what_it_trains(tmp_path: Path, text: Path) -> None:
+    said = elmo("pretrain", "--train", text, "-o", tmp_path / "out", *overrides(), "--set", "training.updates=2")
+    assert "settings: the preset small. The published small model" in said
+    assert "Others: medium, paper, paper-small, tiny." in said
+    assert "settings:" not in elmo("pretrain", "tiny", "--train", text, "-o", tmp_path / "tiny", *overrides())
+
+
+def test_show_prints_settings_that_can_be_given_back(tmp_path: Path) -> None:
+    shown = elmo("pretrain", "--preset", "tiny", "--set", "training.epochs=7", "--seed", 3, "--show")
+    assert "# Passes over the text; sources count by their weight.\nepochs = 7.0" in shown
+    (tmp_path / "own.toml").write_text(shown, encoding="utf-8")
+    own = read_settings(PretrainSettings, tmp_path / "own.toml")
+    assert own == read_settings(PretrainSettings, "tiny", overrides=["training.epochs=7", "training.seed=3"])
+    assert "head_epochs = 1.0" in elmo("finetune", "domain", "--show")
+
+
+def test_settings_that_contradict_each_other() -> None:
+    with pytest.raises(ConfigError, match="Both 'small' and --preset tiny name settings"):
+        elmo("pretrain", "small", "--preset", "tiny", "--show")
+    with pytest.raises(ConfigError, match="The device 'gpu' cannot be used"):
+        elmo("pretrain", "tiny", "--device", "gpu", "--show")
+
+
+def test_growing_changes_what_the_settings_name(model: Path, text: Path, tmp_path: Path) -> None:
+    """What they leave out stays as in the model, which differs from every preset."""
+    larger = ["--grow", "--set", "model.lstm.cell_dim=20", "--set", "training.updates=1"]
+    elmo("pretrain", "-m", model, "--train", text, "-o", tmp_path / "larger", *larger)
+    before, after = (
+        json.loads((folder / "config.json").read_text(encoding="utf-8"))["bilm"]
+        for folder in (model, tmp_path / "larger")
+    )
+    assert after["lstm"].pop("cell_dim") == 20 and before["lstm"].pop("cell_dim") == 16
+    assert after == before

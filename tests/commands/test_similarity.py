@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.commands.similarity import similarity
-from elmo.errors import InputError
+from elmo.errors import InputError, WriteError
 
 app = typer.Typer()
 app.command()(similarity)
@@ -24,33 +24,29 @@ def model(tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> str:
     return str(tmp_path / "model")
 
 
-def run(*arguments: str) -> None:
+def run(*arguments: str) -> str:
     result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
     assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def test_an_included_word_is_drawn_by_sense(model: str, tmp_path: Path) -> None:
-    run("bank", "-m", model, "-o", str(tmp_path / "bank.png"), "--json", str(tmp_path / "bank.json"))
+    data = json.loads(run("bank", "-m", model, "-o", str(tmp_path / "bank.png"), "--json"))
     assert (tmp_path / "bank.png").stat().st_size > 10_000
-    data = json.loads((tmp_path / "bank.json").read_text())
     assert {each["sense"] for each in data["occurrences"]} == {"river", "money"}
     assert [len(layer["points"]) for layer in data["layers"]] == [8, 8, 8]
 
 
 def test_a_text_is_coloured_by_cluster(model: str, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("a bank here\nthe bank there\nno bank now\nmy bank\n")
-    run(
-        "bank",
-        str(tmp_path / "text.txt"),
-        "-m",
-        model,
-        "-o",
-        str(tmp_path / "a.svg"),
-        "--json",
-        str(tmp_path / "a.json"),
-    )
-    labels = {each["sense"] for each in json.loads((tmp_path / "a.json").read_text())["occurrences"]}
-    assert labels == {"cluster 1", "cluster 2"}
+    text = str(tmp_path / "text.txt")
+    found = json.loads(run("bank", text, "-m", model, "-o", str(tmp_path / "a.svg"), "--json"))
+    assert {each["sense"] for each in found["occurrences"]} == {"cluster 1", "cluster 2"}
+    sentences = {sentence for cluster in found["clusters"].values() for sentence in cluster}
+    assert set(found["clusters"]) == {"cluster 1", "cluster 2"}
+    assert sentences == {"a bank here", "the bank there", "no bank now", "my bank"}
+    shown = run("bank", text, "-m", model)
+    assert "cluster 1 (" in shown and "no bank now" in shown and "layer 2: cosine within" in shown
 
 
 def test_an_unknown_word_is_told_which_there_are(model: str, tmp_path: Path) -> None:
@@ -61,7 +57,7 @@ def test_an_unknown_word_is_told_which_there_are(model: str, tmp_path: Path) -> 
 
 def test_a_place_that_cannot_be_written_is_told_before_anything_else(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"file/a\.png cannot be written"):
+    with pytest.raises(WriteError, match=r"Cannot write .*file/a\.png"):
         run("bank", "-m", "no/such/model", "-o", str(tmp_path / "file" / "a.png"))
 
 

@@ -25,7 +25,7 @@ def test_a_name_that_the_systems_encoding_lacks(
     path.write_bytes(OPTIONS.read_bytes())
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", kind(written, encoding="cp1252"))
-    monkeypatch.setattr(sys, "argv", ["elmo", "info", str(path), "--json"])
+    monkeypatch.setattr(sys, "argv", ["elmo", "info", "-m", str(path), "--json"])
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 0

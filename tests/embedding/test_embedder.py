@@ -191,7 +191,7 @@ def test_weights_of_less_precision_are_asked_for_when_a_model_is_opened(bilm: Pr
     if binding.available():
         assert not np.array_equal(small.embed(["a b"])[0], exact)
     close(small.embed(["a b"])[0], exact, 5e-2)
-    with pytest.raises(ConfigError, match="give the precision to"):
+    with pytest.raises(ConfigError, match="pass the precision to"):
         Embedder(bilm, precision="int8")
     with pytest.raises(ConfigError, match="Unknown precision 'int3'"):
         elmo.load(tmp_path, precision="int3")

@@ -6,7 +6,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elmo.bilm.kernels import binding, inference
+from elmo.bilm.kernels import binding
+from elmo.bilm.kernels.lstm_inference import first_product_width
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding import first_products
 from elmo.embedding.embedder import Embedder
@@ -19,7 +20,7 @@ SENTENCES = [["a", "bank", "by", "a", "river"], ["a", "bank"]]
 
 def small_cache(bilm: PretrainedBiLM, num_words: int) -> FirstProductCache:
     """One with room for so few words."""
-    row_bytes = 2 * 4 * inference.first_product_width(bilm.forward_lstm)
+    row_bytes = 2 * 4 * first_product_width(bilm.config.lstm.cell_dim)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(first_products, "MIN_WORDS", 1)
         return FirstProductCache(bilm, max_bytes=num_words * row_bytes)
@@ -45,7 +46,7 @@ def test_equal_to_none_whatever_was_asked_before(bilm: PretrainedBiLM, batches: 
     assert cache.num_words == 7
     for sentences in batches:
         assert torch.equal(layers(bilm, sentences, cache), layers(bilm, sentences, None))
-        assert cache.num_bytes <= 7 * 2 * 4 * inference.first_product_width(bilm.forward_lstm)
+        assert cache.num_bytes <= 7 * 2 * 4 * first_product_width(bilm.config.lstm.cell_dim)
 
 
 def test_the_least_recently_used_word_goes(bilm: PretrainedBiLM) -> None:

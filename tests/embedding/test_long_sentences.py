@@ -9,7 +9,7 @@ from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.carried_state import compute_warm_state
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.layers import choose_layers
-from elmo.embedding.long_sentences import contextualize_in_pieces
+from elmo.embedding.long_sentences import PieceSettings, Reading, contextualize_in_pieces
 from elmo.embedding.word_cache import encode_words
 
 
@@ -33,10 +33,8 @@ def test_vectors_and_state_are_those_of_the_whole(
     choice = choose_layers(layers, 3)
     with torch.no_grad():
         whole = bilm.contextualize(vectors, where.positions, where.lengths, state=state)
-    result = contextualize_in_pieces(
-        bilm, vectors, positions=where.positions, lengths=where.lengths, state=state, piece=piece,
-        choice=choice, pooling=None, dtype=np.dtype("float32"),
-    )  # fmt: skip
+    pieces = PieceSettings(piece, choice, None, np.dtype("float32"))
+    result = contextualize_in_pieces(bilm, Reading(vectors, where.positions, where.lengths), state, pieces)
     expected = choice.select(whole.layers).numpy()
     for row, length in enumerate(lengths):
         np.testing.assert_allclose(result.vectors[row], expected[:, row, :length], rtol=0, atol=1e-6)

@@ -100,3 +100,45 @@ except KeyboardInterrupt:
         time.sleep(0.1)  # the thread is back at its reading
         process.send_signal(signal.SIGINT)
         assert (process.wait(20), process.stderr.read()) == (130, b"")
+
+
+def test_the_thread_has_ended_however_often_it_is_interrupted() -> None:
+    """Ctrl-C while the block runs, and again while its end waits for the thread: what is closed next is not in use."""
+    code = """
+import os, queue, signal, threading
+from elmo.embedding.pipeline import WriteBehind
+
+entered, go, written = threading.Event(), threading.Event(), []
+
+def write(item):
+    entered.set()
+    go.wait()
+    written.append(item)
+
+def interrupt_twice():
+    entered.wait()
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGINT)
+        waiting.wait()
+    go.set()
+
+class Written(queue.SimpleQueue):
+    def get(self):
+        waiting.set()
+        return super().get()
+
+waiting = threading.Event()
+behind = WriteBehind(write, size=lambda _: 1)
+behind._written = Written()
+threading.Thread(target=interrupt_twice, daemon=True).start()
+try:
+    with behind:
+        for number in range(5):
+            behind.put(number)
+        threading.Event().wait()
+except KeyboardInterrupt:
+    assert behind._finished and written == [0], written
+    print("ended")
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert result.stdout == "ended\n", result.stderr

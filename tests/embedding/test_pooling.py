@@ -1,20 +1,21 @@
+import numpy as np
 import pytest
-import torch
 
-from elmo.embedding.pooling import pool
-
-
-@pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_padding_does_not_count(pooling: str) -> None:
-    layers = -torch.rand(2, 3, 4, 5) - 1  # below zero, so that padding would win a maximum
-    lengths = torch.tensor([4, 2, 0])
-    layers[:, torch.arange(4) >= lengths[:, None]] = 0
-    pooled = pool(layers, lengths, pooling)  # type: ignore[arg-type]
-    for row, length in enumerate(lengths.tolist()):
-        own = layers[:, row, :length]
-        expected = torch.zeros(2, 5) if length == 0 else own.mean(1) if pooling == "mean" else own.amax(1)
-        torch.testing.assert_close(pooled[:, row], expected)
+from elmo.embedding.pooling import POOLINGS, PooledVectors, pool
 
 
-def test_a_batch_of_empty_sentences() -> None:
-    assert pool(torch.zeros(3, 2, 0, 4), torch.tensor([0, 0]), "mean").abs().sum() == 0
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_pieces_give_what_the_whole_gives(pooling: str) -> None:
+    values = np.random.default_rng(0).normal(size=(2, 7, 6)).astype(np.float32) - 5  # below zero, as a maximum may be
+    expected = {"mean": values.mean(axis=1), "max": values.max(axis=1)}[pooling]
+    np.testing.assert_allclose(pool(values, pooling), expected, rtol=1e-6)  # type: ignore[arg-type]
+    pooled = PooledVectors(2, 6, pooling)  # type: ignore[arg-type]
+    for columns in (slice(0, 3), slice(3, 6)):
+        for tokens in (slice(0, 4), slice(4, 4), slice(4, 7)):
+            pooled.add(values[:, tokens, columns], columns)
+    np.testing.assert_array_equal(pooled.finish(7, np.dtype("float32")), pool(values, pooling))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_sentence_without_tokens_gives_zeros(pooling: str) -> None:
+    assert pool(np.zeros((3, 0, 4), np.float32), pooling).tolist() == [[0.0] * 4] * 3  # type: ignore[arg-type]

@@ -153,6 +153,20 @@ def make_elmo_module(name: str, options: str, weights: str) -> None:
     save(HERE / name / "elmo_module.npz", arrays)
 
 
+def make_tuned(name: str, options: str, weights: str) -> None:
+    """A task model's `Elmo` after a few steps of training its biLM: its state dict, and what it then gives."""
+    module = Elmo(options, weights, 2, requires_grad=True, dropout=0.0)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for batch in BATCHES[:3]:
+        optimizer.zero_grad()
+        sum(r.square().mean() for r in module(batch_to_ids(batch))["elmo_representations"]).backward()
+        optimizer.step()
+    module._elmo_lstm._elmo_lstm.reset_states()
+    arrays = {f"state/{name}": tensor for name, tensor in module.state_dict().items()}
+    output = module(batch_to_ids(BATCHES[1]))["elmo_representations"]
+    save(HERE / name / "tuned.npz", arrays | {f"representation_{k}": vectors for k, vectors in enumerate(output)})
+
+
 def make_scalar_mix() -> None:
     rng = np.random.default_rng(7)
     layers = [torch.from_numpy(rng.normal(k, k + 1, (3, 5, 4)).astype(np.float32)) for k in range(4)]
@@ -183,6 +197,7 @@ def main() -> None:
     files = make_model("relu2")
     make_embedder("relu2", *files)
     make_elmo_module("relu2", *files)
+    make_tuned("relu2", *files)
     make_scalar_mix()
     make_character_ids()
 

@@ -8,17 +8,25 @@ make_bilm_checkpoints.py does TensorFlow checkpoints.
 """
 
 import json
+import tempfile
 from pathlib import Path
 
 import h5py
 import numpy as np
 from random_weights import random_weights, write_hdf5
-from sentences import BATCHES, WITH_EMPTY_SENTENCE
+from sentences import BATCHES, LINES, WITH_EMPTY_SENTENCE
 from stubs import tensorflow_v1
 
 tf = tensorflow_v1()
 
-from bilm import Batcher, BidirectionalLanguageModel, TokenBatcher, dump_token_embeddings, weight_layers
+from bilm import (
+    Batcher,
+    BidirectionalLanguageModel,
+    TokenBatcher,
+    dump_bilm_embeddings,
+    dump_token_embeddings,
+    weight_layers,
+)
 
 HERE = Path(__file__).parent / "bilm"
 NUM_ROWS = 8  # of kept state; bilm's own default is 128
@@ -185,6 +193,16 @@ def make_cached(folder: Path) -> None:
     np.savez_compressed(folder / "cached.npz", **arrays)
 
 
+def make_dump(folder: Path) -> None:
+    """What `dump_bilm_embeddings` writes for the lines: one after another, with the state carried."""
+    tf.reset_default_graph()
+    files = [str(folder / name) for name in ("vocab.txt", "options.json", "weights.hdf5", "dump.hdf5")]
+    with tempfile.TemporaryDirectory() as scratch:
+        lines = Path(scratch) / "lines.txt"
+        lines.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+        dump_bilm_embeddings(files[0], str(lines), *files[1:])
+
+
 def main() -> None:
     for seed, name in enumerate(MODELS, start=20):
         folder = make_model(name, seed)
@@ -197,6 +215,7 @@ def main() -> None:
         if name == "char_skip":
             make_mix(runner, folder / "mix.npz")
             make_cached(folder)
+            make_dump(folder)
 
 
 if __name__ == "__main__":

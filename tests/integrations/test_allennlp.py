@@ -34,8 +34,6 @@ def test_character_ids() -> None:
     expected = np.load(GOLDEN / "allennlp" / "character_ids.npz")
     for k, batch in enumerate(BATCHES):
         np.testing.assert_array_equal(batch_to_ids(batch).numpy(), expected[f"batch_{k}"])
-    with pytest.raises(InputError, match="lists of tokens"):
-        batch_to_ids(["a sentence"])
 
 
 @pytest.mark.parametrize("name", ["relu2", "tanh3", "relu1"])
@@ -50,7 +48,7 @@ def test_activations_stateful_and_not(name: str) -> None:
         for k, batch in enumerate(batches):
             output = stateful(batch_to_ids(batch))
             close(torch.stack(output["activations"]), expected[f"{prefix}_{k}"])
-            assert output["mask"].dtype == torch.int64
+            assert output["mask"].dtype == torch.bool
             states = stateful._elmo_lstm._states
             assert states is not None
             close(states[0], expected[f"{prefix}_hidden_{k}"])

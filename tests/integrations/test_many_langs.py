@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
 from elmo.errors import ConfigError, InputError
-from elmo.integrations.many_langs import Embedder
+from elmo.integrations.many_langs import Embedder, logger
+from elmo.integrations.many_langs.__main__ import main
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 TEXT = json.loads((GOLDEN / "sentences.json").read_text(encoding="utf-8"))
@@ -48,3 +50,57 @@ def test_what_is_wrong_is_said() -> None:
         embedder.sents2elmo([["a"]], output_layer=3)
     with pytest.raises(InputError, match="lists of tokens"):
         embedder.sents2elmo(["a sentence"])
+
+
+def test_what_old_programs_reach_for() -> None:
+    embedder = Embedder(GOLDEN / "efml" / "char_only")
+    embedder.model.eval()
+    assert embedder.config["lstm"]["num_layers"] == 2 and not embedder.use_cuda
+    assert logger.name == "elmoformanylangs"
+    rows = embedder.sents2elmo([np.array(["two", "words"])])
+    np.testing.assert_array_equal(rows[0], embedder.sents2elmo([["two", "words"]])[0])
+
+
+CONLLU = "# text = New York 3.5\n1\tNew York\t_\n2-3\tab\n2\ta\t_\n3\tb\t_\n\n1\tx/y.\t_\n\n1\tx/y.\t_\n\n"
+
+
+@pytest.mark.parametrize(
+    ("input_format", "text", "sentences"),
+    [
+        ("plain", "New York\tis\n\nx/y.\nx/y.\n", [["New York", "is"], ["x/y."]]),
+        ("conll", CONLLU, [["New York", "a", "b"], ["x/y."]]),
+        ("conll_char", CONLLU, [[*"New York", "a", "b"], [*"x/y."]]),
+        ("conll_char_vi", CONLLU, [["New", "York", "a", "b"], ["x/y."]]),
+    ],
+)
+def test_the_command(tmp_path: Path, input_format: str, text: str, sentences: list[list[str]]) -> None:
+    (tmp_path / "in.txt").write_text(text, encoding="utf-8")
+    folder, prefix = GOLDEN / "efml" / "word_char", tmp_path / "out"
+    main([
+        "test", "--input", str(tmp_path / "in.txt"), "--input_format", input_format, "--model", str(folder),
+        "--output_prefix", str(prefix), "--output_format", "hdf5,txt", "--output_layer=-1,0",
+    ])  # fmt: skip
+    assert len(list(tmp_path.iterdir())) == 5
+    for layer in (-1, 0):
+        expected = Embedder(folder).sents2elmo(sentences, layer)
+        with h5py.File(f"{prefix}.ly{layer}.hdf5") as file:
+            keys = ["\t".join(tokens).replace(".", "$period$").replace("/", "$backslash$") for tokens in sentences]
+            assert set(file) == set(keys)
+            for key, vectors in zip(keys, expected, strict=True):
+                close(file[key][()], vectors)
+        blocks = Path(f"{prefix}.ly{layer}.txt").read_text(encoding="utf-8").split("\n\n")[:-1]
+        for block, tokens, vectors in zip(blocks, sentences, expected, strict=True):
+            rows = [line.split("\t") for line in block.split("\n")]
+            assert [row[0] for row in rows] == tokens
+            close(np.array([[float(value) for value in row[1:]] for row in rows]), vectors)
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.txt").write_text("a\tb\n", encoding="utf-8")
+    words = ["test", "--input", str(tmp_path / "in.txt"), "--model", str(GOLDEN / "efml" / "char_only")]
+    words += ["--output_prefix", str(tmp_path / "out")]
+    for wrong in (["--output_layer", "3"], ["--output_format", "plain"], ["--input", "nowhere.txt"]):
+        with pytest.raises(SystemExit) as stopped:
+            main([*words, *wrong])
+        assert stopped.value.code == 2 and wrong[1] in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]

@@ -18,14 +18,14 @@ TEXT = json.loads((GOLDEN / "sentences.json").read_text(encoding="utf-8"))
 BILM, ALLENNLP = GOLDEN / "bilm" / "char_skip", GOLDEN / "allennlp" / "relu2"
 
 
-def loaded(folder: Path, **options: int) -> ElmoModel:
-    model = ElmoModel()
+def loaded(folder: Path, *, zero_padding: bool = False, **options: int) -> ElmoModel:
+    model = ElmoModel(zero_padding=zero_padding)
     assert model.load(folder, **options) == "The model is now loaded."
     return model
 
 
 def test_one_batch_is_bilms() -> None:
-    model = loaded(BILM)
+    model = loaded(BILM, zero_padding=True)
     expected = np.load(BILM / "layers.npz")
     assert (model.n_layers, model.vector_size) == (3, 14)
     for k, batch in enumerate(TEXT["batches"]):
@@ -61,14 +61,50 @@ def test_warmup_runs_the_first_batch_before() -> None:
     assert abs(warm - model.get_elmo_vectors(texts, warmup=False, layers="top")).max() > 1e-4
 
 
-def test_averages_have_length_one_and_leave_padding_out() -> None:
+@pytest.mark.parametrize("start", ["cold", "warm"])
+@pytest.mark.parametrize("layers", ["top", "average", "all"])
+def test_padding_and_averages_are_simple_elmos(layers: str, start: str) -> None:
+    expected = np.load(GOLDEN / "simple_elmo" / "vectors.npz")
+    model, texts = loaded(BILM, max_batch_size=2), TEXT["batches"][1]
+    vectors = model.get_elmo_vectors(texts, warmup=start == "warm", layers=layers)
+    np.testing.assert_allclose(vectors, expected[f"vectors_{layers}_{start}"], atol=1e-6, rtol=0)
+    mean = model.get_elmo_vector_average(texts, warmup=start == "warm", layers=layers)
+    np.testing.assert_allclose(mean, expected[f"mean_{layers}_{start}"], atol=1e-6, rtol=0)
+
+
+def test_a_session_keeps_the_state_from_call_to_call() -> None:
+    expected = np.load(GOLDEN / "simple_elmo" / "vectors.npz")
+    model, session = loaded(BILM, max_batch_size=2), object()
+    for k in range(2):
+        vectors = model.get_elmo_vectors(TEXT["batches"][1], warmup=False, layers="all", session=session)
+        np.testing.assert_allclose(vectors, expected[f"session_{k}"], atol=1e-6, rtol=0)
+    model.get_elmo_vectors([["another", "call"]])
+    model.warmup(session, TEXT["batches"][1])
+
+
+def test_the_batcher_and_the_vocabulary() -> None:
+    vocab = loaded(Path("english"), full=True).vocab
+    assert vocab is not None and [vocab.id_to_word(index) for index in range(3)] == ["<S>", "</S>", "<UNK>"]
+    the = vocab.word_to_id("the")
+    assert vocab.encode("the nonsenseword").tolist() == [vocab.bos, the, vocab.unk, vocab.eos] and vocab.size > the
+    assert vocab.decode(vocab.encode(["the"], reverse=True)) == "</S> the <S>"
     model = loaded(BILM)
+    assert model.batcher is not None and model.vocab is None
+    expected = np.load(GOLDEN / "simple_elmo" / "vectors.npz")["character_ids"]
+    np.testing.assert_array_equal(model.batcher.batch_sentences(TEXT["batches"][1]), expected)
+
+
+def test_averages_have_length_one_and_can_leave_padding_out() -> None:
+    model = loaded(BILM, zero_padding=True)
     texts = TEXT["batches"][1]
     vectors = model.get_elmo_vectors(texts, layers="top")
     averages = model.get_elmo_vector_average(texts, layers="top")
     for row, text in enumerate(texts):
         mean = vectors[row, : len(text)].mean(axis=0)
         np.testing.assert_allclose(averages[row], mean / np.linalg.norm(mean), atol=1e-6)
+        alone = loaded(BILM, zero_padding=True).get_elmo_vector_average([text], warmup=False)
+        beside = loaded(BILM, zero_padding=True).get_elmo_vector_average([text, texts[0]], warmup=False)
+        np.testing.assert_allclose(alone[0], beside[0], atol=1e-6)
     every = model.get_elmo_vector_average(texts, layers="all")
     assert every.shape == (len(texts), 3, 14)
     np.testing.assert_allclose(np.linalg.norm(every, axis=(1, 2)), 1)

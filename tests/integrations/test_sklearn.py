@@ -102,13 +102,13 @@ def test_n_jobs_sends_it_to_other_processes(folder: Path) -> None:
         ({"layers": "all"}, TEXTS, "concat"),
         ({"pooling": None}, TEXTS, "'mean' or 'max'"),
         ({"pooling": "sum"}, TEXTS, "Unknown pooling"),
-        ({"layers": 7}, TEXTS, "Layer 7"),
+        ({"layers": 7}, TEXTS, "There is no layer 7"),
         ({"layers": " ALL"}, TEXTS, "concat"),
         ({}, np.array(TEXTS, dtype=object)[:, None], "not a table"),
         ({}, {"text": TEXTS}, "not a table"),
         ({}, "one text", "into a list"),
-        ({}, ["a", None], "Text 1 is NoneType"),
-        ({}, ["a", float("nan")], "Text 1 is float"),
+        ({}, ["a", None], "Sentence 1 is NoneType"),
+        ({}, ["a", float("nan")], "Sentence 1 is float"),
     ],
 )
 def test_what_is_wrong_is_said(bilm: PretrainedBiLM, settings: dict, texts: object, expected: str) -> None:

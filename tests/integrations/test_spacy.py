@@ -154,7 +154,7 @@ def test_errors_reach_spacys_handler(tmp_path: Path, texts: list[str]) -> None:
     failed: list[str] = []
     nlp.set_error_handler(lambda name, proc, docs, error: failed.append(f"{name}: {error}"))
     assert list(nlp.pipe(texts)) == []
-    assert "elmo: No model at" in failed[0]
+    assert "elmo: No model called" in failed[0]
 
 
 def test_without_spacy(message_without: Callable[[str, str], str]) -> None:

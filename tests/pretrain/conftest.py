@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from elmo import config
 from elmo.pretrain import start
 from elmo.pretrain.build_corpus import open_or_build
 from elmo.pretrain.corpus import Corpus
-from elmo.pretrain.settings import PretrainSettings, Source
+from elmo.pretrain.settings import DataSettings, PretrainSettings, Source
+from elmo.settings import read_settings
 
 TINY = [
-    "model.projection_dim=8",
-    "model.cell_dim=16",
-    "model.character_dim=4",
-    "model.filters=[[1, 4], [2, 4], [3, 8]]",
+    "model.lstm.projection_dim=8",
+    "model.lstm.cell_dim=16",
+    "model.char_cnn.character_dim=4",
+    "model.char_cnn.filters=[[1, 4], [2, 4], [3, 8]]",
     "softmax.negatives=20",
     "data.batch_size=4",
     "data.unroll_steps=6",
     "data.batch_tokens=48",
-    "data.longest=12",
-    "optimiser.learning_rate=0.01",
-    "optimiser.warmup_updates=3",
+    "data.max_sentence_tokens=12",
+    "optimizer.learning_rate=0.01",
+    "optimizer.warmup_updates=3",
     "training.updates=12",
     "training.log_every=3",
     "training.evaluate_every=6",
@@ -65,7 +65,7 @@ def heldout_file(tmp_path: Path) -> Path:
 @pytest.fixture
 def corpus(tmp_path: Path, train_file: Path, heldout_file: Path) -> Corpus:
     train, heldout = Source("train", (str(train_file),)), Source("heldout", (str(heldout_file),))
-    return open_or_build(tmp_path / "corpus", train=[train], heldout=[heldout])
+    return open_or_build(tmp_path / "corpus", DataSettings(train=(train,), heldout=(heldout,)))
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def settings(train_file: Path, heldout_file: Path) -> Callable[..., PretrainSett
             f'data.train=[{{name = "train", files = ["{train_file}"]}}]',
             f'data.heldout=[{{name = "heldout", files = ["{heldout_file}"]}}]',
         ]
-        return config.read(PretrainSettings, None, overrides=[*TINY, *files, *overrides])
+        return read_settings(PretrainSettings, None, overrides=[*TINY, *files, *overrides])
 
     return make
 

@@ -13,7 +13,7 @@ from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.settings import DataSettings
 
 STREAMS = DataSettings(batching="streams", batch_size=5, unroll_steps=7)
-SENTENCES = DataSettings(batching="sentences", batch_tokens=60, longest=9)
+SENTENCES = DataSettings(batching="sentences", batch_tokens=60, max_sentence_tokens=9)
 
 
 def same(first: Batch, second: Batch) -> bool:
@@ -94,7 +94,7 @@ def test_an_epoch_of_sentences_reads_every_token_once(corpus: Corpus) -> None:
     backward = np.concatenate([real(batch.backward.targets, batch) for batch in read])
     assert np.bincount(backward)[begin] == source.num_sentences and end not in backward
     assert all(batch.forward.inputs.size <= SENTENCES.batch_tokens for batch in read)
-    assert max(batch.forward.inputs.shape[1] for batch in read) == SENTENCES.longest
+    assert max(batch.forward.inputs.shape[1] for batch in read) == SENTENCES.max_sentence_tokens
 
 
 def test_both_directions_read_the_same_sentences(corpus: Corpus) -> None:

@@ -13,7 +13,7 @@ import pytest
 from elmo.errors import InputError
 from elmo.pretrain.build_corpus import open_or_build
 from elmo.pretrain.corpus import SPECIALS, Corpus
-from elmo.pretrain.settings import Source
+from elmo.pretrain.settings import DataSettings, Source
 from elmo.text.characters import CharacterScheme
 from elmo.text.vocabulary import Vocabulary
 
@@ -40,7 +40,7 @@ def test_ids_give_the_text_back(tmp_path: Path) -> None:
     train = write(tmp_path / "a.txt", "b a b\n\n  \nc b ü\n")
     heldout = write(tmp_path / "h.txt", "b new\n")
     said: list[str] = []
-    corpus = open_or_build(tmp_path / "corpus", train=[train], heldout=[heldout], say=said.append)
+    corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(train,), heldout=(heldout,)), say=said.append)
     assert corpus.words() == [*SPECIALS, "b", "a", "c", "ü", "new"]
     assert corpus.counts.tolist() == [0, 0, 0, 3, 1, 1, 1, 0]
     assert texts(corpus, "train") == ["b a b", "c b ü"]
@@ -50,7 +50,7 @@ def test_ids_give_the_text_back(tmp_path: Path) -> None:
 
 
 def test_the_vocabulary_is_a_prefix_of_the_lexicon(tmp_path: Path) -> None:
-    corpus = open_or_build(tmp_path / "corpus", train=[write(tmp_path / "a.txt", "a a a b b c c d\n")])
+    corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(write(tmp_path / "a.txt", "a a a b b c c d\n"),)))
     assert corpus.words(corpus.vocabulary_size(5, 1)) == [*SPECIALS, "a", "b"]
     assert corpus.words(corpus.vocabulary_size(100, 2)) == [*SPECIALS, "a", "b", "c"]
 
@@ -58,7 +58,7 @@ def test_the_vocabulary_is_a_prefix_of_the_lexicon(tmp_path: Path) -> None:
 def test_a_given_vocabulary_comes_first_and_stays_whole(tmp_path: Path) -> None:
     given = Vocabulary(("<S>", "</S>", "<UNK>", "zebra", "a"))
     source = write(tmp_path / "a.txt", "b b a\n")
-    corpus = open_or_build(tmp_path / "corpus", train=[source], vocabulary=given)
+    corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(source,)), vocabulary=given)
     assert corpus.words() == [*given.words, "b"]
     assert corpus.vocabulary_size(4, 3) == 5
 
@@ -66,7 +66,15 @@ def test_a_given_vocabulary_comes_first_and_stays_whole(tmp_path: Path) -> None:
 def test_weights_count(tmp_path: Path) -> None:
     first, second = write(tmp_path / "a.txt", "a a\n"), write(tmp_path / "b.txt", "b\n")
     second = Source("b", second.files, weight=3.0)
-    corpus = open_or_build(tmp_path / "corpus", train=[first, second])
+    corpus = open_or_build(
+        tmp_path / "corpus",
+        DataSettings(
+            train=(
+                first,
+                second,
+            )
+        ),
+    )
     assert corpus.words()[3:] == ["b", "a"]
 
 
@@ -80,38 +88,38 @@ def test_compressed_files_and_globs_are_one_text(tmp_path: Path) -> None:
     (tmp_path / "p4.txt").write_text("", encoding="utf-8")
     said: list[str] = []
     source = Source("parts", (str(tmp_path / "p*"),))
-    corpus = open_or_build(tmp_path / "corpus", train=[source], say=said.append)
+    corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(source,)), say=said.append)
     assert texts(corpus, "train") == ["a b", "c d", "e f", "g h"]
     assert "skipped 1 empty files" in said[0]
 
 
 def test_it_is_made_once(tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", "a b\n")
-    first = open_or_build(tmp_path / "corpus", train=[source])
+    first = open_or_build(tmp_path / "corpus", DataSettings(train=(source,)))
     made = (tmp_path / "corpus" / "tokens.u32").stat().st_mtime_ns
     os.utime(tmp_path / "a.txt", (1, 1))  # a copy of the same text is the same text
-    again = open_or_build(tmp_path / "corpus", train=[source])
+    again = open_or_build(tmp_path / "corpus", DataSettings(train=(source,)))
     assert (tmp_path / "corpus" / "tokens.u32").stat().st_mtime_ns == made
     assert again.fingerprint == first.fingerprint
 
 
 def test_changed_text_is_refused_and_the_old_ids_stay(tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", "a b\n")
-    open_or_build(tmp_path / "corpus", train=[source])
+    open_or_build(tmp_path / "corpus", DataSettings(train=(source,)))
     write(tmp_path / "a.txt", "a c\n")
     with pytest.raises(InputError, match=r"a\.txt has changed"):
-        open_or_build(tmp_path / "corpus", train=[source])
-    with pytest.raises(InputError, match="its tokenizer was whitespace"):
-        open_or_build(tmp_path / "corpus", train=[source], tokenizer="ptb-like")
+        open_or_build(tmp_path / "corpus", DataSettings(train=(source,)))
+    with pytest.raises(InputError, match="its tokenizer was ptb-like"):
+        open_or_build(tmp_path / "corpus", DataSettings(train=(source,)), tokenizer="whitespace")
     assert texts(Corpus(tmp_path / "corpus"), "train") == ["a b"]
 
 
 def test_a_build_that_was_interrupted_is_made_again(tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", "a b\n")
-    open_or_build(tmp_path / "corpus", train=[source])
+    open_or_build(tmp_path / "corpus", DataSettings(train=(source,)))
     (tmp_path / "corpus" / "corpus.json").unlink()
     (tmp_path / "corpus" / "tokens.u32").write_bytes(b"rubbish!")
-    assert texts(open_or_build(tmp_path / "corpus", train=[source]), "train") == ["a b"]
+    assert texts(open_or_build(tmp_path / "corpus", DataSettings(train=(source,))), "train") == ["a b"]
 
 
 def test_two_that_build_at_once_wait_for_each_other(tmp_path: Path) -> None:
@@ -119,7 +127,7 @@ def test_two_that_build_at_once_wait_for_each_other(tmp_path: Path) -> None:
     said: list[str] = []
 
     def build() -> Corpus:
-        return open_or_build(tmp_path / "corpus", train=[source], say=said.append)
+        return open_or_build(tmp_path / "corpus", DataSettings(train=(source,)), say=said.append)
 
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.submit(build), pool.submit(build)
@@ -133,14 +141,14 @@ def test_two_that_build_at_once_wait_for_each_other(tmp_path: Path) -> None:
 def test_the_same_names_from_fewer_files(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     one, other = write(tmp_path / "x.txt", "a b\n"), write(tmp_path / "b" / "x.txt", "a b\n")
-    open_or_build(tmp_path / "corpus", train=[one], heldout=[one])
+    open_or_build(tmp_path / "corpus", DataSettings(train=(one,), heldout=(one,)))
     with pytest.raises(InputError, match="it had 1 files, now there are 2"):
-        open_or_build(tmp_path / "corpus", train=[one], heldout=[other])
+        open_or_build(tmp_path / "corpus", DataSettings(train=(one,), heldout=(other,)))
 
 
 def test_every_nth_line_can_be_held_out(tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", "a\nb\nc\nd\ne\n")
-    corpus = open_or_build(tmp_path / "corpus", train=[source], hold_out=2)
+    corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(source,), hold_out=2))
     assert texts(corpus, "train") == ["a", "c", "e"]
     assert texts(corpus, "heldout") == ["b", "d"]
 
@@ -148,14 +156,16 @@ def test_every_nth_line_can_be_held_out(tmp_path: Path) -> None:
 def test_lines_are_held_out_through_all_files_and_empty_lines_do_not_count(tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "a\n\nb\n\n")
     write(tmp_path / "b.txt", "\nc\n\nd")
-    corpus = open_or_build(tmp_path / "corpus", train=[Source("all", (str(tmp_path / "*.txt"),))], hold_out=3)
+    corpus = open_or_build(
+        tmp_path / "corpus", DataSettings(train=(Source("both", (str(tmp_path / "*.txt"),)),), hold_out=3)
+    )
     assert (texts(corpus, "train"), texts(corpus, "heldout")) == (["a", "b", "d"], ["c"])
 
 
 def test_too_few_lines_to_hold_one_out(tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", "a\nb\n")
     with pytest.raises(InputError, match=r"Every 20th line is kept to measure on.*--heldout"):
-        open_or_build(tmp_path / "corpus", train=[source], hold_out=20)
+        open_or_build(tmp_path / "corpus", DataSettings(train=(source,), hold_out=20))
 
 
 @pytest.mark.parametrize(
@@ -164,23 +174,25 @@ def test_too_few_lines_to_hold_one_out(tmp_path: Path) -> None:
 def test_text_without_words_or_in_another_encoding(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        open_or_build(tmp_path / "corpus", train=[Source("a", (str(tmp_path / "a.txt"),))])
+        open_or_build(tmp_path / "corpus", DataSettings(train=(Source("a", (str(tmp_path / "a.txt"),)),)))
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.txt"):
-        open_or_build(tmp_path / "corpus", train=[Source("a", (str(tmp_path / "nowhere.txt"),))])
+        open_or_build(tmp_path / "corpus", DataSettings(train=(Source("a", (str(tmp_path / "nowhere.txt"),)),)))
 
 
 def test_spelling_is_that_of_the_scheme(tmp_path: Path) -> None:
-    corpus = open_or_build(tmp_path / "corpus", train=[write(tmp_path / "a.txt", "cat Ünïcode " + "x" * 80 + "\n")])
+    corpus = open_or_build(
+        tmp_path / "corpus", DataSettings(train=(write(tmp_path / "a.txt", "cat Ünïcode " + "x" * 80 + "\n"),))
+    )
     for scheme in (CharacterScheme.utf8(), CharacterScheme.codepoints(corpus.characters(), 12)):
         table = corpus.spelling(scheme)
         assert [list(row) for row in table] == [scheme.encode_word(word) for word in corpus.words()]
 
 
 def test_characters_by_falling_frequency(tmp_path: Path) -> None:
-    corpus = open_or_build(tmp_path / "corpus", train=[write(tmp_path / "a.txt", "aab é\n")])
+    corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(write(tmp_path / "a.txt", "aab é\n"),)))
     assert corpus.characters() == "abé"
 
 
@@ -190,10 +202,45 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
     for factor in (1, 12):
         source = write(tmp_path / f"{factor}.txt", line * 3_000 * factor)
         tracemalloc.start()
-        corpus = open_or_build(tmp_path / f"corpus{factor}", train=[source])
+        corpus = open_or_build(tmp_path / f"corpus{factor}", DataSettings(train=(source,)))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert len(corpus.tokens) == 42 * 3_000 * factor
     # The buffer fills up in the larger one (4 MB and its copy); 1.4 million ids alone would be 5.8 MB, as text 9.
     assert peaks[1] - peaks[0] < 9_000_000
     assert isinstance(corpus.tokens, np.memmap)
+
+
+RAW = "He didn't pay, she said. The money (all of it) was gone.\n" * 50
+
+
+def test_lines_are_split_by_the_models_tokenizer_unless_they_are_tokenized(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.txt", "He didn't pay.\n")
+    split = open_or_build(tmp_path / "split", DataSettings(train=(source,)), tokenizer="ptb-like")
+    as_it_is = open_or_build(tmp_path / "as-it-is", DataSettings(train=(source,), tokenized=True), tokenizer="ptb-like")
+    assert texts(split, "train") == ["He did n't pay ."]
+    assert texts(as_it_is, "train") == ["He didn't pay."]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenized", "warning"),
+    [
+        (
+            RAW,
+            True,
+            "does not look tokenized by the model's tokenizer: ptb-like would split 50.0% of its words further",
+        ),
+        ("D' ailleurs , l' homme qu' il voit .\n" * 50, False, "looks tokenized already, by other rules"),
+        (RAW, False, None),
+        ("He did n't pay , she said .\n" * 50, True, None),
+        ("He did n't pay , she said .\n" * 50, False, None),
+    ],
+)
+def test_text_that_contradicts_the_settings_is_told_before_training(
+    tmp_path: Path, text: str, tokenized: bool, warning: str | None
+) -> None:
+    said: list[str] = []
+    data = DataSettings(train=(write(tmp_path / "a.txt", text),), tokenized=tokenized)
+    open_or_build(tmp_path / "corpus", data, tokenizer="ptb-like", say=said.append)
+    assert ("warning" in said[0]) == (warning is not None)
+    assert warning is None or warning in said[0]

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo import config
 from elmo.checkpoints import export, native
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.errors import CheckpointError, ConfigError, InputError
@@ -14,8 +13,10 @@ from elmo.pretrain import finetune
 from elmo.pretrain.finetune import FinetuneSettings
 from elmo.pretrain.loop import Report, evaluate, train
 from elmo.pretrain.scoring import Scorer
+from elmo.pretrain.settings import OriginSettings
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.world import World
+from elmo.settings import read_settings
 from elmo.text.vocabulary import Vocabulary
 
 DOMAIN = ["the enzyme binds the protein", "a protein folds", "the enzyme splits the sugar"] * 60
@@ -35,10 +36,10 @@ def settings(domain_file: Path) -> Callable[..., FinetuneSettings]:
             f'data.train=[{{name = "domain", files = ["{domain_file}"]}}]',
             "data.batch_tokens=60",
             "training.log_every=5",
-            "optimiser.learning_rate=0.01",
+            "optimizer.learning_rate=0.01",
             "head_learning_rate=0.05",
         ]
-        return config.read(FinetuneSettings, None, overrides=[*options, *overrides], base=FinetuneSettings())
+        return read_settings(FinetuneSettings, None, overrides=[*options, *overrides])
 
     return make
 
@@ -184,7 +185,7 @@ def test_it_goes_on_where_it_stopped(
     assert all(torch.equal(tensor, other.state_dict()[name]) for name, tensor in one.state_dict().items())
 
 
-@pytest.mark.parametrize("moment", ["open_corpus", "write_whole"])
+@pytest.mark.parametrize("moment", ["open_or_build", "write_atomic"])
 def test_killed_while_it_was_laid_down(
     make_bilm: Callable[..., PretrainedBiLM],
     settings: Callable[..., FinetuneSettings],
@@ -195,7 +196,7 @@ def test_killed_while_it_was_laid_down(
 ) -> None:
     make_bilm().save_pretrained(tmp_path / "old")
 
-    def killed(*arguments: object) -> None:
+    def killed(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
     def begin() -> None:
@@ -217,7 +218,11 @@ def test_killed_while_it_was_laid_down(
 
 
 def test_the_softmax_alone_has_its_own_length(settings: Callable[..., FinetuneSettings]) -> None:
-    head = settings("head_epochs=0.5", "training.updates=1000", "training.minutes=60.0").head_run().training
+    head = (
+        settings("head_epochs=0.5", "training.updates=1000", "training.minutes=60.0")
+        .head_run(OriginSettings())
+        .training
+    )
     assert (head.epochs, head.updates, head.minutes) == (0.5, None, None)
 
 

@@ -17,10 +17,10 @@ from elmo.checkpoints.pretrained import load
 from elmo.pretrain.checkpoint import read
 
 OVERRIDES = [
-    "model.projection_dim=8",
-    "model.cell_dim=16",
-    "model.character_dim=4",
-    "model.filters=[[1, 4], [2, 4], [3, 8]]",
+    "model.lstm.projection_dim=8",
+    "model.lstm.cell_dim=16",
+    "model.char_cnn.character_dim=4",
+    "model.char_cnn.filters=[[1, 4], [2, 4], [3, 8]]",
     "softmax.negatives=20",
     "data.batch_size=6",
     "data.unroll_steps=6",
@@ -135,7 +135,7 @@ def test_asked_to_stop(tmp_path: Path, train_file: Path, heldout_file: Path, num
     process.send_signal(number)
     output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert "go on with --resume" in output
+    assert "continue with --resume" in output
     last = lines_of(folder)[-1]
     assert last["kind"] == "stopped"
     assert read(folder / f"run/checkpoints/update-{last['update']:09d}.safetensors").counters["progress"]["update"] > 3

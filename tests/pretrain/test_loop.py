@@ -46,9 +46,9 @@ def assert_same(first: Project, second: Project) -> None:
 
 
 @pytest.mark.parametrize("batching", ["streams", "sentences"])
-@pytest.mark.parametrize("optimiser", ["adam", "adagrad"])
-def test_n_and_m_updates_are_n_then_resumed_m(project: Make, tmp_path: Path, batching: str, optimiser: str) -> None:
-    options = [f"data.batching={batching}", f"optimiser.name={optimiser}"]
+@pytest.mark.parametrize("optimizer", ["adam", "adagrad"])
+def test_n_and_m_updates_are_n_then_resumed_m(project: Make, tmp_path: Path, batching: str, optimizer: str) -> None:
+    options = [f"data.batching={batching}", f"optimizer.name={optimizer}"]
     whole, parts = project("whole", *options), project("parts", *options)
     run(whole)
 
@@ -118,7 +118,7 @@ def test_what_is_left_follows_from_the_speed_since_it_was_resumed(project: Make)
 
 
 def test_a_run_by_the_clock_ends_at_one(project: Make) -> None:
-    made = project("run", "training.minutes=0.001", "training.log_every=1")
+    made = project("run", "training.minutes=0.001", "training.log_every=1", "training.evaluate_every=100000")
     made.run.settings = replace(made.run.settings, training=replace(made.run.settings.training, updates=None))
     last = [report.values for report in run(made) if report.kind == "train"][-1]
     assert last["share"] == 1.0 and last["seconds_left"] == 0.0
@@ -134,7 +134,7 @@ def test_epochs_end_where_the_text_does(project: Make) -> None:
 
 def test_the_best_checkpoint_is_kept_and_is_the_model(project: Make, tmp_path: Path) -> None:
     # A learning rate that soon does harm: the best model is an early one.
-    options = ["optimiser.learning_rate=0.5", "optimiser.schedule=constant", "training.updates=20"]
+    options = ["optimizer.learning_rate=0.5", "optimizer.schedule=constant", "training.updates=20"]
     made = project("run", *options, "training.evaluate_every=1", "training.keep_checkpoints=1", "training.dropout=0")
     reports = [report for report in run(made) if report.kind == "heldout"]
     best = min(reports, key=lambda report: report.values["all"]["both"])
@@ -150,7 +150,7 @@ def test_the_best_checkpoint_is_kept_and_is_the_model(project: Make, tmp_path: P
 
 
 def test_early_stopping(project: Make) -> None:
-    options = ["optimiser.learning_rate=0.2", "optimiser.schedule=constant", "training.updates=500"]
+    options = ["optimizer.learning_rate=0.2", "optimizer.schedule=constant", "training.updates=500"]
     reports = run(project("run", *options, "training.evaluate_every=2", "training.patience=3"))
     heldout = [report for report in reports if report.kind == "heldout"]
     assert reports[-1].kind == "early stop" and len(heldout) < 100
@@ -158,7 +158,7 @@ def test_early_stopping(project: Make) -> None:
 
 
 def test_an_early_stop_lasts(project: Make, tmp_path: Path) -> None:
-    options = ["optimiser.learning_rate=0.2", "optimiser.schedule=constant", "training.updates=500"]
+    options = ["optimizer.learning_rate=0.2", "optimizer.schedule=constant", "training.updates=500"]
     stopped = project("run", *options, "training.evaluate_every=2", "training.patience=3")
     run(stopped)
     resumed = start.resume(tmp_path / "run")
@@ -195,7 +195,7 @@ def test_nonsense_stops_the_run_and_names_the_last_good_checkpoint(project: Make
         train(made.run, made.checkpoints, observe=poison, export=made.export)
     latest = made.checkpoints.latest()
     assert latest is not None and str(latest) in str(caught.value)
-    assert "nan" in str(caught.value) and "optimiser.learning_rate" in str(caught.value)
+    assert "nan" in str(caught.value) and "optimizer.learning_rate" in str(caught.value)
     assert all(torch.isfinite(tensor).all() for tensor in read(latest).tensors.values())
 
 
@@ -223,3 +223,14 @@ def test_bfloat16_products_train_as_well(project: Make) -> None:
         reports = run(project(precision, f"training.precision={precision}", "training.updates=40"))
         ends.append(next(report for report in reports if report.kind == "final").values["all"]["both"])
     assert ends[1] == pytest.approx(ends[0], rel=0.05)
+
+
+def test_an_evaluation_shows_progress_and_its_time_counts(project: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = project("run", "training.updates=none", "training.minutes=1")
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_REPORTS", 0.0)
+    reports: list[loop.Report] = []
+    loop.evaluate(made.run, reports.append)
+    shares = [report.values["share"] for report in reports if report.kind == "measuring"]
+    assert shares and shares == sorted(shares) and shares[-1] == 1
+    assert reports[-1].kind == "heldout"
+    assert made.run.share_done == made.run.progress.seconds / 60 > 0

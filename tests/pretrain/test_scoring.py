@@ -32,6 +32,7 @@ def test_scores_come_in_order_and_for_every_token(model: PretrainedBiLM) -> None
     assert [score.tokens for score in scores] == TEXT
     assert [len(score.forward) for score in scores] == [len(score.backward) for score in scores] == [5, 4, 7, 2]
     assert [score.num_unknown for score in scores] == [0, 0, 1, 0]
+    assert scores[2].unknown == [False, True, False, False, False, False]
     for score, alone in zip(scores, TEXT, strict=True):
         (expected,) = Scorer(model).score([alone])
         torch.testing.assert_close(score.forward, expected.forward)
@@ -52,7 +53,7 @@ def test_forward_probabilities_sum_to_one(model: PretrainedBiLM) -> None:
     (ended,) = Scorer(model).score([["the"]])
     # `<S>` is the only target left: it never comes in a text, but the softmax has a row for it.
     assert total + float(ended.forward[1].exp()) < 1
-    distribution = Scorer(model).fill(["the", "?"], 1, count=5)
+    distribution = Scorer(model).fill(["the", "?"], 1, count=5).both
     assert math.isclose(
         distribution[0].forward,
         float(next(Scorer(model).score([["the", distribution[0].word]])).forward[1].exp()),
@@ -62,7 +63,7 @@ def test_forward_probabilities_sum_to_one(model: PretrainedBiLM) -> None:
 
 def test_fill_multiplies_both_sides(model: PretrainedBiLM) -> None:
     scorer = Scorer(model)
-    candidates = scorer.fill(["the", "___", "sees", "."], 1, count=5)
+    candidates = scorer.fill(["the", "___", "sees", "."], 1, count=5).both
     assert [candidate.word for candidate in candidates] != []
     assert not {candidate.word for candidate in candidates} & set(WORDS[:3])
     assert math.isclose(sum(candidate.probability for candidate in candidates), 1.0, rel_tol=1e-4)
@@ -72,6 +73,17 @@ def test_fill_multiplies_both_sides(model: PretrainedBiLM) -> None:
         assert math.isclose(candidate.backward, float(score.backward[1].exp()), rel_tol=1e-4)
     products = [candidate.forward * candidate.backward for candidate in candidates]
     assert products == sorted(products, reverse=True)
+
+
+def test_fill_never_offers_a_special_token_from_either_side(model: PretrainedBiLM) -> None:
+    assert model.softmax is not None
+    model.softmax.bias[:3] = 50.0  # the special tokens are the most likely by far
+    filled = Scorer(model).fill(["the", "zebra", "."], 1, count=len(WORDS))
+    for candidates in (filled.forward, filled.backward, filled.both):
+        assert sorted(candidate.word for candidate in candidates) == sorted(WORDS[3:])
+    assert filled.actual is None
+    known = Scorer(model).fill(["the", "cat", "."], 1).actual
+    assert known is not None and known.word == "cat"
 
 
 def test_states(model: PretrainedBiLM) -> None:
@@ -98,7 +110,7 @@ def test_nothing_to_measure(model: PretrainedBiLM, empty: Sequence[list[str]]) -
 
 
 def test_a_model_without_softmax_says_how_to_get_one(make_bilm: Callable[..., PretrainedBiLM]) -> None:
-    with pytest.raises(CheckpointError, match=r"elmo finetune weights\.hdf5 --train TEXT"):
+    with pytest.raises(CheckpointError, match=r"elmo finetune -m weights\.hdf5 --train TEXT"):
         Scorer(make_bilm(), source="weights.hdf5")
 
 
@@ -106,3 +118,11 @@ def test_a_vocabulary_that_does_not_fit_names_both_sizes(model: PretrainedBiLM) 
     model.vocabulary = Vocabulary(WORDS[:5])
     with pytest.raises(CheckpointError, match="5 words, but its softmax has 8 rows"):
         Scorer(model)
+
+
+@pytest.mark.parametrize("state", ["reset", "warm"])
+def test_everything_is_on_the_device_of_the_model(model: PretrainedBiLM, state: str) -> None:
+    """Torch's meta device needs no GPU: it computes shapes alone, and refuses tensors of another device."""
+    model.warm_state = compute_warm_state(model, TEXT)
+    scorer = Scorer(model.to("meta"), state=state)
+    assert {each.device.type for each in scorer.expectations(["the", "?", "."], 1)} == {"meta"}

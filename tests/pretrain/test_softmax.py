@@ -12,7 +12,7 @@ from elmo.pretrain.softmax import SoftmaxRows, WordSoftmax, full_loss, sampled_l
 def readable_sampled_loss(
     softmax: WordSoftmax, weight: Tensor, bias: Tensor, hidden: Tensor, targets: Tensor, negatives: Negatives
 ) -> Tensor:
-    """The sampled softmax as COMPAT describes it, over the whole table."""
+    """The sampled softmax of TensorFlow, computed over the whole table."""
     words = softmax.num_words
     target = (hidden * weight[targets]).sum(dim=-1) + bias[targets]
     target = target - log_expected_count(targets, words, negatives.tries).to(hidden.dtype)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo import config
 from elmo.checkpoints.pretrained import load
 from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
 from elmo.pretrain import start
@@ -16,6 +15,7 @@ from elmo.pretrain.checkpoint import CheckpointFolder
 from elmo.pretrain.loop import evaluate, train
 from elmo.pretrain.settings import PretrainSettings
 from elmo.pretrain.start import Project
+from elmo.settings import read_settings
 
 Make = Callable[..., Project]
 
@@ -72,15 +72,15 @@ def test_changed_text_is_told_and_nothing_is_lost(project: Make, tmp_path: Path,
 @pytest.mark.parametrize(
     "override",
     [
-        "model.cell_dim=8",
-        "model.cell_clip=5",
+        "model.lstm.cell_dim=8",
+        "model.lstm.cell_clip=5",
         "data.vocabulary_size=10",
         "data.min_count=3",
-        "data.tokenizer=ptb-like",
+        "data.tokenized=true",
         "data.batching=streams",
         "data.batch_tokens=96",
-        "data.longest=6",
-        "optimiser.name=adagrad",
+        "data.max_sentence_tokens=6",
+        "optimizer.name=adagrad",
         "training.seed=1",
         "training.only_softmax=true",
     ],
@@ -89,7 +89,7 @@ def test_what_the_checkpoints_depend_on_stays(project: Make, tmp_path: Path, ove
     run(project("run", "training.updates=4"))
     before = settings_of(tmp_path / "run")
     name = override.split("=")[0]
-    with pytest.raises(ConfigError, match=rf"{name} is .* begun with .* --from .*run"):
+    with pytest.raises(ConfigError, match=rf"{name} is .* begun with .* -m .*run"):
         start.resume(tmp_path / "run", overrides=["training.updates=8", override])
     assert settings_of(tmp_path / "run") == before
 
@@ -113,9 +113,9 @@ def test_the_number_of_streams_stays(project: Make, tmp_path: Path, rows: int) -
         "training.patience=9",
         "training.checkpoint_minutes=1",
         "training.accumulate=2",
-        "optimiser.decay_share=0.5",
-        "optimiser.learning_rate=0.001",
-        "optimiser.schedule=stable",
+        "optimizer.decay_fraction=0.5",
+        "optimizer.learning_rate=0.001",
+        "optimizer.schedule=stable",
         "softmax.negatives=10",
         "softmax.kind=full",
     ],
@@ -128,9 +128,9 @@ def test_other_settings_may_change_and_are_kept(project: Make, tmp_path: Path, o
 
 
 def test_a_run_made_longer_stays_so(settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
-    run(start.begin(settings("training.updates=4"), tmp_path / "run", cache=tmp_path / "cache"))
+    run(start.begin(settings("training.updates=4", f"origin.cache={tmp_path / 'cache'}"), tmp_path / "run"))
     (tmp_path / "cache").rename(tmp_path / "moved")
-    start.resume(tmp_path / "run", overrides=["training.updates=8"], cache=tmp_path / "moved")
+    start.resume(tmp_path / "run", overrides=["training.updates=8", f"origin.cache={tmp_path / 'moved'}"])
     again = run(start.resume(tmp_path / "run"))
     assert again.run.progress.update == 8
     assert again.run.corpus.folder == tmp_path / "moved" and not (tmp_path / "cache").exists()
@@ -138,7 +138,7 @@ def test_a_run_made_longer_stays_so(settings: Callable[..., PretrainSettings], t
 
 def test_before_the_first_checkpoint_everything_may_change(project: Make, tmp_path: Path) -> None:
     project("run")
-    start.resume(tmp_path / "run", overrides=["data.batch_tokens=24", "model.cell_dim=8"])
+    start.resume(tmp_path / "run", overrides=["data.batch_tokens=24", "model.lstm.cell_dim=8"])
     again = run(start.resume(tmp_path / "run"))
     assert again.run.settings.data.batch_tokens == 24 and again.run.bilm.config.lstm.cell_dim == 8
 
@@ -180,8 +180,8 @@ def test_settings_are_written_whole_or_not_at_all(
 def test_a_cache_is_shared(project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     said: list[str] = []
-    start.begin(settings(), tmp_path / "one", cache=cache)
-    start.begin(settings(), tmp_path / "two", cache=cache, say=said.append)
+    start.begin(settings(f"origin.cache={cache}"), tmp_path / "one")
+    start.begin(settings(f"origin.cache={cache}"), tmp_path / "two", say=said.append)
     assert said == [f"corpus: using {cache}"]
     assert start.resume(tmp_path / "two").run.corpus.folder == cache
     assert not (tmp_path / "two" / "run" / "corpus").exists()
@@ -193,7 +193,9 @@ def test_a_new_run_from_a_models_weights(
     run(project("first"))
     model = load(tmp_path / "first")
     # The settings' own shape is not asked: the model has one.
-    second = start.begin(settings("model.projection_dim=64"), tmp_path / "second", initial=tmp_path / "first")
+    second = start.begin(
+        settings("model.lstm.projection_dim=64", f"origin.model={tmp_path / 'first'}"), tmp_path / "second"
+    )
     assert second.run.bilm.config == model.config
     assert second.vocabulary == model.vocabulary
     assert model.softmax is not None and torch.equal(second.run.softmax.weight, model.softmax.weight)
@@ -206,9 +208,14 @@ def test_a_new_run_from_a_models_weights(
 
 def test_a_new_run_from_a_grown_model(project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
     first = run(project("first"))
-    wider = settings(f"model.cell_dim={first.run.bilm.config.lstm.cell_dim + 8}", "model.num_layers=3")
-    second = start.begin(wider, tmp_path / "second", initial=tmp_path / "first", grown=True)
-    assert second.run.bilm.config.lstm.cell_dim == wider.model.cell_dim
+    wider = settings(
+        f"model.lstm.cell_dim={first.run.bilm.config.lstm.cell_dim + 8}",
+        "model.lstm.num_layers=3",
+        f"origin.model={tmp_path / 'first'}",
+        "origin.grow=true",
+    )
+    second = start.begin(wider, tmp_path / "second")
+    assert second.run.bilm.config.lstm.cell_dim == wider.model.lstm.cell_dim
     assert second.run.bilm.config.lstm.num_layers == 3
     measured = []
     for each in (first, second):
@@ -223,8 +230,9 @@ def test_a_run_that_died_before_its_model_was_written_grows_again(
     project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path
 ) -> None:
     first = run(project("first"))
-    wider = settings(f"model.cell_dim={first.run.bilm.config.lstm.cell_dim + 8}")
-    second = start.begin(wider, tmp_path / "second", initial=tmp_path / "first", grown=True)
+    origin = (f"origin.model={tmp_path / 'first'}", "origin.grow=true")
+    wider = settings(f"model.lstm.cell_dim={first.run.bilm.config.lstm.cell_dim + 8}", *origin)
+    second = start.begin(wider, tmp_path / "second")
     for path in (tmp_path / "second").glob("*.*"):
         path.unlink()
     again = start.resume(tmp_path / "second")
@@ -235,7 +243,10 @@ def test_a_run_that_died_before_its_model_was_written_grows_again(
 def test_a_model_does_not_shrink(project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
     run(project("first"))
     with pytest.raises(ConfigError, match=r"cell_dim is 4, but the model has"):
-        start.begin(settings("model.cell_dim=4"), tmp_path / "second", initial=tmp_path / "first", grown=True)
+        start.begin(
+            settings("model.lstm.cell_dim=4", f"origin.model={tmp_path / 'first'}", "origin.grow=true"),
+            tmp_path / "second",
+        )
     assert not (tmp_path / "second").exists()
 
 
@@ -247,13 +258,14 @@ def test_a_vocabulary_that_does_not_fit_names_both_sizes(
     (tmp_path / "words.txt").write_text("<S>\n</S>\n<UNK>\nthe\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=rf"has 4 words, but the model's softmax has {number}"):
         start.begin(
-            settings(f"data.vocabulary={tmp_path / 'words.txt'}"), tmp_path / "second", initial=tmp_path / "first"
+            settings(f"data.vocabulary={tmp_path / 'words.txt'}", f"origin.model={tmp_path / 'first'}"),
+            tmp_path / "second",
         )
     assert not (tmp_path / "second").exists()
     # As TensorFlow's checkpoints are: a softmax, and its words elsewhere.
     (tmp_path / "first" / "vocabulary.txt").unlink()
     with pytest.raises(ConfigError, match=rf"softmax of {number} words, but does not say which they are"):
-        start.begin(settings("data.vocabulary_size=4"), tmp_path / "second", initial=tmp_path / "first")
+        start.begin(settings("data.vocabulary_size=4", f"origin.model={tmp_path / 'first'}"), tmp_path / "second")
     assert not (tmp_path / "second").exists()
 
 
@@ -265,9 +277,9 @@ def test_a_vocabulary_of_other_words_in_the_same_number(
     turned = tmp_path / "turned.txt"
     turned.write_text("".join(f"{word}\n" for word in [*words[:3], *reversed(words[3:])]), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"turned\.txt has other words than the model.*elmo finetune"):
-        start.begin(settings(f"data.vocabulary={turned}"), tmp_path / "second", initial=tmp_path / "first")
+        start.begin(settings(f"data.vocabulary={turned}", f"origin.model={tmp_path / 'first'}"), tmp_path / "second")
     turned.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
-    start.begin(settings(f"data.vocabulary={turned}"), tmp_path / "second", initial=tmp_path / "first")
+    start.begin(settings(f"data.vocabulary={turned}", f"origin.model={tmp_path / 'first'}"), tmp_path / "second")
 
 
 def test_a_model_that_stands_there_is_not_replaced(
@@ -285,8 +297,8 @@ def test_the_settings_name_the_shape_that_is_trained(
     project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path
 ) -> None:
     first = run(project("first"))
-    start.begin(settings("model.cell_dim=99"), tmp_path / "second", initial=tmp_path / "first")
-    assert config.read(PretrainSettings, tmp_path / "second/run/settings.toml").model == first.run.settings.model
+    start.begin(settings("model.lstm.cell_dim=99", f"origin.model={tmp_path / 'first'}"), tmp_path / "second")
+    assert read_settings(PretrainSettings, tmp_path / "second/run/settings.toml").model == first.run.settings.model
 
 
 @pytest.mark.parametrize(("line", "word"), [("a !!!MAXTERMID b\n", "'!!!MAXTERMID'"), ("a b\r\r\n", r"'b\\r'")])
@@ -295,7 +307,7 @@ def test_a_word_that_no_vocabulary_file_holds_is_told_before_training(
 ) -> None:
     train_file.write_bytes(20 * line.encode())
     with pytest.raises(InputError, match=f"{word} cannot stand in a vocabulary file.*Take it out of the text"):
-        project("run")
+        project("run", "data.tokenized=true")
     assert not train_file.with_name("run").exists()
 
 
@@ -356,18 +368,18 @@ def test_what_was_there_before_a_failed_beginning_stays(
 def test_a_cache_that_cannot_be_written(settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"Cannot write into .*file"):
-        start.begin(settings(), tmp_path / "run", cache=tmp_path / "file" / "cache")
+        start.begin(settings(f"origin.cache={tmp_path / 'file' / 'cache'}"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("overrides", "has_characters", "has_words"),
     [
-        (["model.characters=codepoints", "model.max_characters=10"], True, False),
-        (["model.characters=none", "model.word_dim=8"], False, True),
-        (["model.word_dim=5"], True, True),
-        (["model.cell_dim=8", "model.num_layers=1", "model.skip_connections=false"], True, False),
-        (["softmax.kind=full", "data.vocabulary_size=10", "model.cell_clip=0"], True, False),
+        (["model.characters.kind=codepoints", "model.characters.max_characters=10"], True, False),
+        (["model.characters=none", "model.char_cnn=none", "model.word_embedding.dim=8"], False, True),
+        (["model.word_embedding.dim=5"], True, True),
+        (["model.lstm.cell_dim=8", "model.lstm.num_layers=1", "model.lstm.skip_connections=false"], True, False),
+        (["softmax.kind=full", "data.vocabulary_size=10", "model.lstm.cell_clip=none"], True, False),
     ],
 )
 def test_every_kind_of_model_trains_and_loads(

@@ -28,7 +28,7 @@ def as_arrays(column: "pa.ChunkedArray", dtype: str = "float32") -> list[np.ndar
 
 def test_rows_keep_their_order_and_their_columns(folder: str) -> None:
     result = ArrowEmbedder(ArrowSettings(folder))(table())
-    assert result.column_names == ["doc", "text", "tokens", "vectors"]
+    assert result.column_names == ["doc", "text", "tokens", "starts", "stops", "vectors"]
     assert result.select(["doc", "text"]) == table()
     expected = Embedder(folder, layers="average").embed([text or "" for text in TEXTS])
     for row, (tokens, vectors, right) in enumerate(
@@ -90,7 +90,7 @@ def test_through_parquet_files(folder: str, tmp_path: Path) -> None:
 def test_what_is_wrong_is_said(folder: str) -> None:
     embedder = ArrowEmbedder(ArrowSettings(folder))
     for given, expected in (
-        (pa.table({"body": ["a"]}), "no column 'text'; the input has body"),
+        (pa.table({"body": ["a"], "n": ["b"]}), "several columns. Name the one that holds the text"),
         (pa.table({"text": [1, 2]}), "is int64; expected strings"),
         (pa.table({"text": ["a"], "vectors": [1]}), "has the columns vectors already"),
     ):

@@ -19,7 +19,7 @@ from tiny_model import TINY
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.scale.arrow import ArrowSettings
-from elmo.scale.job import embed_here, plan_job, run_job
+from elmo.scale.job import JobOptions, embed_here, plan_job, run_job
 
 pytestmark = pytest.mark.slow
 TEXT = Path(__file__).parents[2] / "benchmarks" / "text" / "wikipedia.txt"
@@ -29,7 +29,7 @@ PARTITION_MB = "0.05"
 PROGRAM = """
 import json, sys
 from elmo.scale.arrow import ArrowSettings
-from elmo.scale.job import plan_job, run_job
+from elmo.scale.job import JobOptions, plan_job, run_job
 if __name__ == "__main__":
     name, text, out, megabytes, model, layers = sys.argv[1:]
     if name == "ray":
@@ -37,7 +37,8 @@ if __name__ == "__main__":
     else:
         from elmo.scale.spark import spark_engine as engine
     plan = plan_job(
-        ArrowSettings(model, layers=layers), [text], out, partition_bytes=round(float(megabytes) * (1 << 20))
+        ArrowSettings(model, layers=layers), [text], out,
+        JobOptions(partition_bytes=round(float(megabytes) * (1 << 20))),
     )
     report = run_job(plan, engine(workers=2))
     print(json.dumps({"workers": len(report.workers), "peak": report.peak_bytes, "done": report.num_done}))
@@ -57,7 +58,9 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> "pa.Table":
     """What one process makes of the text."""
     out = tmp_path_factory.mktemp("expected")
     size = round(float(PARTITION_MB) * (1 << 20))
-    run_job(plan_job(ArrowSettings(TINY, layers="top"), [str(TEXT)], str(out), partition_bytes=size), embed_here)
+    run_job(
+        plan_job(ArrowSettings(TINY, layers="top"), [str(TEXT)], str(out), JobOptions(partition_bytes=size)), embed_here
+    )
     return pq.read_table(out)
 
 
@@ -132,7 +135,7 @@ def test_the_command_reads_every_format_and_does_again_only_what_is_missing(engi
     out = tmp_path / "out"
 
     def embed(engine: str, out: Path) -> "pa.Table":
-        arguments = ["embed", *inputs, "-o", str(out), "--engine", engine, "-m", TINY, "--pool", "mean"]
+        arguments = ["embed-corpus", *inputs, "-o", str(out), "--engine", engine, "-m", TINY, "--pool", "mean"]
         done = subprocess.run(
             [sys.executable, "-c", "from elmo.commands import main; main()", *arguments, "--workers", "2"],
             env={**os.environ, "RAY_worker_niceness": "0"}, capture_output=True, text=True, check=False,

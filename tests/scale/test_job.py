@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from elmo.errors import ConfigError, InputError
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
-from elmo.scale.job import Job, PartitionReport, Plan, embed_here, plan_job, run_job
+from elmo.scale.job import Job, JobOptions, PartitionReport, Plan, embed_here, plan_job, run_job
 from elmo.scale.output_folder import OutputFolder
 from elmo.scale.partitions import Partition
 
@@ -33,11 +33,11 @@ def names(folder: Path) -> set[str]:
 
 def test_the_rows_are_those_of_one_call(folder: str, text: str, tmp_path: Path) -> None:
     settings = ArrowSettings(folder, layers=[0.2, 0.3, 0.5], dtype="float16")
-    report = run_job(plan_job(settings, [text], str(tmp_path / "out"), partition_bytes=1000), embed_here)
+    report = run_job(plan_job(settings, [text], str(tmp_path / "out"), JobOptions(partition_bytes=1000)), embed_here)
     assert report.num_done == report.num_partitions > 5 and report.num_rows == 200
     table = pq.read_table(tmp_path / "out")
     expected = ArrowEmbedder(settings)(pa.table({"text": LINES}))
-    assert table.column_names == ["source", "id", "text", "tokens", "vectors"]
+    assert table.column_names == ["source", "id", "text", "tokens", "starts", "stops", "vectors"]
     assert table["tokens"].to_pylist() == expected["tokens"].to_pylist()
     assert report.num_tokens == sum(map(len, expected["tokens"].to_pylist()))
     for mine, right in zip(table["vectors"].to_pylist(), expected["vectors"].to_pylist(), strict=True):
@@ -49,13 +49,15 @@ def test_in_and_out_of_another_file_system(folder: str) -> None:
     with fsspec.open("memory://corpus/in.jsonl", "w") as file:
         file.writelines(json.dumps({"id": number, "words": line.split()}) + "\n" for number, line in enumerate(LINES))
     settings = ArrowSettings(folder, column="words", pooling="mean")
-    plan = plan_job(settings, ["memory://corpus/*.jsonl"], "memory://vectors", partition_bytes=4000)
+    plan = plan_job(settings, ["memory://corpus/*.jsonl"], "memory://vectors", JobOptions(partition_bytes=4000))
     assert run_job(plan, embed_here).num_rows == 200
     filesystem = fsspec.filesystem("memory")
     table = pq.read_table("/vectors", filesystem=filesystem)
     assert table["words"].to_pylist() == [line.split() for line in LINES]
     assert set(table["source"].to_pylist()) == {"memory:///corpus/in.jsonl"}
-    assert plan_job(settings, ["memory://corpus/*.jsonl"], "memory://vectors", partition_bytes=4000).todo == []
+    assert (
+        plan_job(settings, ["memory://corpus/*.jsonl"], "memory://vectors", JobOptions(partition_bytes=4000)).todo == []
+    )
 
 
 def test_inputs_with_odd_names_become_partitions_that_are_seen(folder: str, tmp_path: Path) -> None:
@@ -96,10 +98,10 @@ def test_a_second_run_does_what_is_left(folder: str, text: str, tmp_path: Path) 
 
     settings = ArrowSettings(folder, pooling="mean")
     with pytest.raises(KeyboardInterrupt):
-        run_job(plan_job(settings, [text], str(out), partition_bytes=1000), stops)
+        run_job(plan_job(settings, [text], str(out), JobOptions(partition_bytes=1000)), stops)
     before = {name: (out / name).stat().st_mtime_ns for name in names(out)}
     assert len(before) == 3 and not (out / "_SUCCESS").exists()
-    plan = plan_job(settings, [text], str(out), partition_bytes=1000)
+    plan = plan_job(settings, [text], str(out), JobOptions(partition_bytes=1000))
     assert plan.num_finished == 3
     assert run_job(plan, embed_here).num_finished_before == 3
     assert before.items() <= {name: (out / name).stat().st_mtime_ns for name in names(out)}.items()
@@ -118,12 +120,12 @@ def test_bad_rows_do_not_stop_the_others(folder: str, tmp_path: Path) -> None:
     raw = "\n".join(LINES).encode()
     (tmp_path / "in.txt").write_bytes(raw[:1500] + b"\xff" + raw[1501:])
     settings = ArrowSettings(folder, pooling="mean")
-    plan = plan_job(settings, [str(tmp_path / "in.txt")], str(tmp_path / "out"), partition_bytes=1000)
+    plan = plan_job(settings, [str(tmp_path / "in.txt")], str(tmp_path / "out"), JobOptions(partition_bytes=1000))
     with pytest.raises(InputError, match=r"1 of \d+ partitions .* offset 1500"):
         run_job(plan, embed_here)
     assert len(names(tmp_path / "out")) == len(plan.todo) - 1
     (tmp_path / "in.txt").write_bytes(raw)
-    again = plan_job(settings, [str(tmp_path / "in.txt")], str(tmp_path / "out"), partition_bytes=1000)
+    again = plan_job(settings, [str(tmp_path / "in.txt")], str(tmp_path / "out"), JobOptions(partition_bytes=1000))
     assert len(again.todo) == 1
     run_job(again, embed_here)
     assert pq.read_table(tmp_path / "out").num_rows == 200
@@ -151,15 +153,15 @@ def test_tokens_may_begin_with_null(folder: str, tmp_path: Path) -> None:
     [
         ({}, {"threads": -1}, "-1 threads were asked for"),
         ({}, {"threads": 0}, "0 threads were asked for"),
-        ({"tokenizer": "spacy"}, {}, "no tokeniser 'spacy'"),
-        ({"column": "id"}, {}, "has a column 'id' of its own"),
+        ({"tokenizer": "spacy"}, {}, "no tokenizer 'spacy'"),
+        ({"column": "id"}, {}, "A column was chosen, but .* is read as lines"),
     ],
 )
 def test_bad_settings_are_told_before_the_run(
     folder: str, text: str, tmp_path: Path, settings: dict[str, str], options: dict[str, int], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        plan_job(ArrowSettings(folder, **settings), [text], str(tmp_path / "out"), **options)  # type: ignore[arg-type]
+        plan_job(ArrowSettings(folder, **settings), [text], str(tmp_path / "out"), JobOptions(**options))  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
 
 
@@ -172,7 +174,7 @@ def test_other_settings_and_other_input_are_refused(folder: str, text: str, tmp_
     Path(text).write_text("another text\n")
     with pytest.raises(ConfigError, match="the files or their sizes have changed"):
         plan_job(settings, [text], out)
-    run_job(plan_job(settings, [text], out, overwrite=True), embed_here)
+    run_job(plan_job(settings, [text], out, JobOptions(overwrite=True)), embed_here)
     assert pq.read_table(out).num_rows == 1
 
 
@@ -180,7 +182,7 @@ def test_files_that_are_not_ours_are_left_alone(folder: str, text: str, tmp_path
     pq.write_table(pa.table({"a": [1]}), tmp_path / "dear.parquet")
     for overwrite in (False, True):
         with pytest.raises(ConfigError, match="not of an earlier run"):
-            plan_job(ArrowSettings(folder), [text], str(tmp_path), overwrite=overwrite)
+            plan_job(ArrowSettings(folder), [text], str(tmp_path), JobOptions(overwrite=overwrite))
     assert pq.read_table(tmp_path / "dear.parquet").num_rows == 1
 
 
@@ -197,7 +199,7 @@ def test_files_with_other_columns_are_told_apart(folder: str, text: str, tmp_pat
 def test_a_missing_engine_says_what_to_type(library: str, extra: str) -> None:
     code = (
         f"import sys; sys.modules['{library}'] = None; sys.argv = "
-        f"['elmo', 'embed', 'x.txt', '-o', 'out', '--engine', '{extra}']\n"
+        f"['elmo', 'embed-corpus', 'x.txt', '-o', 'out', '--engine', '{extra}']\n"
         "from elmo.commands import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -61,7 +61,7 @@ def test_more_threads_than_any_machine_of_the_cluster_has(
     monkeypatch.setenv("RAY_worker_niceness", "0")
     from ray.cluster_utils import Cluster
 
-    from elmo.scale.job import plan_job, run_job
+    from elmo.scale.job import JobOptions, plan_job, run_job
     from elmo.scale.ray import ray_engine
 
     for number in range(3):
@@ -70,7 +70,7 @@ def test_more_threads_than_any_machine_of_the_cluster_has(
     try:
         cluster.add_node(num_cpus=2)
         inputs = [str(path) for path in tmp_path.glob("*.txt")]
-        plan = plan_job(ArrowSettings(folder, pooling="mean"), inputs, str(tmp_path / "out"), threads=3)
+        plan = plan_job(ArrowSettings(folder, pooling="mean"), inputs, str(tmp_path / "out"), JobOptions(threads=3))
         run_job(plan, ray_engine(address=cluster.address))
     finally:
         cluster.shutdown()

@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 
 from elmo.errors import ConfigError, InputError
 from elmo.scale.partitions import plan_partitions
-from elmo.scale.rows import RowChoice, holds_tokens, read_rows, row_schema
+from elmo.scale.rows import RowChoice, choose_rows, read_rows, row_schema
+from elmo.text.inputs import RowOptions, read_sentences
+from elmo.text.tokenizer import words
 
 TEXT = RowChoice("text")
 
@@ -63,7 +65,7 @@ def test_compressed_lines(tmp_path: Path, ending: str, pack: object) -> None:
     path.write_bytes(pack(b"one\r\n\ntwo"))  # type: ignore[operator]
     assert [(row["id"], row["text"]) for row in rows_of(path)] == [(0, "one"), (5, ""), (6, "two")]
     path.write_bytes(pack(b"one\n" * 1000)[:-5])  # type: ignore[operator]
-    with pytest.raises(InputError, match="damaged, incomplete"):
+    with pytest.raises(InputError, match="damaged or incomplete"):
         rows_of(path)
 
 
@@ -74,7 +76,7 @@ def test_jsonl_keeps_fields_and_takes_tokens(tmp_path: Path) -> None:
     assert [(row["text"], row["n"], row["s"]) for row in rows] == [("Ä b", "1", "x"), (None, "[2]", None)]
     path.write_text('{"words": ["Ä", "b"]}\n{"words": []}\n', encoding="utf-8")
     (partition,) = plan_partitions([str(path)], num_bytes=1000)
-    assert holds_tokens([partition], "words")
+    assert choose_rows([partition], column="words").holds_tokens
     assert [row["words"] for row in rows_of(path, RowChoice("words", holds_tokens=True))] == [["Ä", "b"], []]
 
 
@@ -83,7 +85,8 @@ def test_the_first_text_tells_whether_there_are_tokens(tmp_path: Path) -> None:
     for text, expected in (("null", False), ('"a b"', False), ('["a", "b"]', True)):
         path.write_text('{"text": null}\n' * 3 + f'{{"text": {text}}}\n')
         for num_bytes in (10, 1000):
-            assert holds_tokens(plan_partitions([str(path)], num_bytes=num_bytes), "text") is expected
+            found = choose_rows(plan_partitions([str(path)], num_bytes=num_bytes), column=None)
+            assert (found.column, found.holds_tokens) == ("text", expected)
 
 
 @pytest.mark.parametrize("choice", [RowChoice("sentence", ("n",)), RowChoice("n", ("sentence",))])
@@ -117,7 +120,7 @@ def test_a_column_of_the_output_cannot_come_twice(tmp_path: Path, choice: RowCho
 
 def test_lines_have_no_columns_to_keep(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\n")
-    with pytest.raises(InputError, match="without a column 'url' to keep"):
+    with pytest.raises(InputError, match="no columns, so there is no 'url' to keep"):
         rows_of(tmp_path / "a.txt", RowChoice("text", ("url",)))
 
 
@@ -131,7 +134,7 @@ def test_documents_become_sentences(tmp_path: Path) -> None:
         ("0", 0, "It rained."), ("0", 1, "We stayed at home."), ("2", 0, "One more."),
     ]  # fmt: skip
     (tmp_path / "b.txt").write_text("\n".join(documents))
-    rows = rows_of(tmp_path / "b.txt", format="text")
+    rows = rows_of(tmp_path / "b.txt", RowChoice("text", split_sentences=True))
     assert [(row["id"], row["sentence"]) for row in rows] == [(0, 0), (0, 1), (len(documents[0]) + 2, 0)]
 
 
@@ -139,13 +142,14 @@ def test_documents_become_sentences(tmp_path: Path) -> None:
     ("name", "raw", "message"),
     [
         ("a.txt", b"fine\nbad \xff byte\n", "invalid byte at offset 9"),
-        ("a.jsonl", b'{"text": "x"}\nnot json\n', "the line at byte 14 is not JSON"),
-        ("a.jsonl", b'["x"]\n', "is list; expected an object"),
-        ("a.jsonl", b'{"body": "x"}\n', "has no field 'text'; it has body"),
-        ("a.jsonl", b'{"text": 3}\n', "'text' is 3; expected a string"),
-        ("a.jsonl", b'{"text": "half \\ud83d pair"}\n', r"the line at byte 0 has \\ud83d, half a surrogate pair"),
-        ("a.jsonl", b"[" * 100_000 + b"]" * 100_000, "the line at byte 0 is nested too deeply"),
-        ("a.txt.gz", b"plain text", "not compressed as its name says"),
+        ("a.jsonl", b'{"text": "x"}\nnot json\n', "line 2 is not JSON"),
+        ("a.jsonl", b'["x"]\n', "expected a string, as in the input's first text"),
+        ("a.jsonl", b'{"body": "x"}\n', r"has no column 'text' \(--column\). It has: body"),
+        ("a.jsonl", b'{"text": 3}\n', "line 1: expected text or a list of tokens"),
+        ("a.jsonl", b"[" * 100_000 + b"]" * 100_000, "line 1 is not JSON"),
+        ("a.csv", b'text\n"a\n', "line 2: broken table"),
+        ("a.conllu", b"no columns\n", "line 1: not CoNLL-U"),
+        ("a.txt.gz", b"plain text", "named like gzip data but is not compressed"),
     ],
 )
 def test_bad_input_is_told_with_its_place(tmp_path: Path, name: str, raw: bytes, message: str) -> None:
@@ -154,14 +158,55 @@ def test_bad_input_is_told_with_its_place(tmp_path: Path, name: str, raw: bytes,
         rows_of(tmp_path / name)
 
 
-@pytest.mark.parametrize("choice", [RowChoice("words", holds_tokens=True), RowChoice("text", ("words",))])
-def test_half_a_surrogate_pair_is_found_in_tokens_and_in_what_is_kept(tmp_path: Path, choice: RowChoice) -> None:
+def test_half_a_surrogate_pair_becomes_a_question_mark_as_in_plain_embed(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text(r'{"text": "a", "words": ["\ud83d\ude00"]}')
-    assert len(rows_of(path, choice)) == 1
-    path.write_text(r'{"text": "a", "words": ["b", "\ud83d"]}')
-    with pytest.raises(InputError, match="half a surrogate pair"):
-        rows_of(path, choice)
+    path.write_text(r'{"text": "half \ud83d pair", "words": ["\ud83d\ude00", "\ud83d"]}')
+    (row,) = rows_of(path, RowChoice("text", ("words",)))
+    assert row["text"] == "half ? pair"
+    (row,) = rows_of(path, RowChoice("words", holds_tokens=True))
+    assert row["words"] == ["\U0001f600", "?"]
+
+
+@pytest.mark.parametrize("num_bytes", [7, 1000])
+def test_every_format_is_read_by_the_rules_of_plain_embed(tmp_path: Path, num_bytes: int) -> None:
+    contents = {
+        "a.csv": 'id,review\n1,"Good, ""very"".\nTruly."\n\n2,\n',
+        "a.tsv": "id\treview\n1\ta b\n",
+        "a.conllu": "# sent_id = x\n# text = du\n1-2\tdu\t_\n1\tde\t_\n2\tle\t_\n\n1\toui\t_\n",
+        "a.tok": "a  b\tc\n\nd\n",
+        "a.txt": "One line.\n\nMr. Smith left.\n",
+        "a.jsonl": '"a bare string"\n{"text": null}\n',
+        "b.jsonl": '{"body": ["a", "b"], "id": 4}\n',
+    }
+    for name, content in contents.items():
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8")
+        column = {"a.csv": "review", "a.tsv": "review", "b.jsonl": "body"}.get(name)
+        partitions = plan_partitions([str(path)], num_bytes=num_bytes)
+        choice = choose_rows(partitions, column=column)
+        batches = [batch for partition in partitions for batch in read_rows(partition, choice)]
+        values = [value for batch in batches for value in batch.column(choice.column).to_pylist()]
+        expected = list(read_sentences(path, columns=RowOptions(column)))
+        assert [words(value) if isinstance(value, str) else value or [] for value in values] == [
+            sentence.tokens for sentence in expected
+        ]
+
+
+def test_running_text_becomes_sentences_across_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("It rained. We\nstayed at home.\n\nThe end", encoding="utf-8")
+    rows = rows_of(path, num_bytes=10, format="text")
+    assert [(row["id"], row["sentence"], row["text"]) for row in rows] == [
+        (0, 0, "It rained."), (0, 1, "We\nstayed at home."), (0, 2, "The end"),
+    ]  # fmt: skip
+
+
+def test_a_table_without_a_header_and_columns_to_keep(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("7,one text,x\n8,another,y\n")
+    choice = choose_rows(plan_partitions([str(path)], num_bytes=5), column="2", keep=("1",))
+    rows = rows_of(path, choice, num_bytes=5)
+    assert [(row["id"], row["text"], row["1"]) for row in rows] == [(0, "one text", "7"), (13, "another", "8")]
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])

@@ -85,7 +85,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = BiLMConfig(
         lstm=LstmConfig(cell_dim=16, projection_dim=8, num_layers=2),
         characters=CharacterScheme.utf8(),
-        char_cnn=CharCnnConfig(embedding_dim=4, filters=((1, 4), (2, 8), (3, 8)), num_highway=1),
+        char_cnn=CharCnnConfig(character_dim=4, filters=((1, 4), (2, 8), (3, 8)), num_highway=1),
     )
     bilm = PretrainedBiLM(config)
     generator = torch.Generator().manual_seed(5)
@@ -109,7 +109,7 @@ def start_server(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
         *options: str, ready: bool = True, model: Path | None = model_folder, program: str = MAIN, **environment: str
     ) -> Server:
         variables = {
-            **os.environ, "OMP_NUM_THREADS": "1", "ELMO_CACHE": str(cache), "PYTHONPATH": str(SOURCE), **environment
+            **os.environ, "OMP_NUM_THREADS": "1", "ELMO_HOME": str(cache), "PYTHONPATH": str(SOURCE), **environment
         }  # fmt: skip
         arguments = [sys.executable, "-c", program, "serve", "--port", "0", *options]
         arguments += [] if model is None else ["--model", str(model)]
@@ -138,4 +138,6 @@ def start_server(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="session")
 def server(start_server: Callable[..., Server]) -> Server:
     """One server for every test that changes nothing."""
-    return start_server()
+    server = start_server()
+    server.wait_for("index ready")
+    return server

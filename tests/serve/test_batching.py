@@ -43,18 +43,6 @@ async def ask_again_and_again(batcher: Batcher, *, times: int, tokens: int = 3, 
         assert vector.tolist() == [tokens] * 4
 
 
-def test_clients_that_ask_again_go_on_together() -> None:
-    async def clients(batcher: Batcher) -> None:
-        # Each takes its own time to read an answer and to ask again.
-        asking = (ask_again_and_again(batcher, times=8, tokens=number, pause=number / 500) for number in range(1, 9))
-        await asyncio.gather(*asking)
-
-    sizes = batches_of(clients, seconds=0.4)
-    assert sum(sizes) == 64
-    # The first batch may hold the first text alone. A pause of the machine may break a group up, but not every time.
-    assert sizes.count(8) >= 4
-
-
 def test_a_lone_client_does_not_wait() -> None:
     async def clients(batcher: Batcher) -> None:
         await ask_again_and_again(batcher, times=20)
@@ -74,6 +62,33 @@ def test_a_batch_keeps_to_its_budget() -> None:
     sizes = batches_of(clients, seconds=0.05, budget=40)
     assert sum(sizes) == 40
     assert max(sizes) == 4  # a text takes its two markers with it
+
+
+def test_a_request_with_many_texts_does_not_delay_one_with_few() -> None:
+    may_run, batches = threading.Event(), []
+
+    def embed(texts: list[list[str]], wanted: Wanted) -> list[np.ndarray]:
+        may_run.wait(30)
+        batches.append([tokens[0] for tokens in texts])
+        return [np.zeros(4) for _ in texts]
+
+    batcher = Batcher(embed, ServeSettings(max_batch_tokens=100), Metrics())
+
+    async def clients() -> None:
+        many = asyncio.ensure_future(batcher.embed([["many"] * 8] * 200, MEAN))
+        await asyncio.sleep(0)
+        few = asyncio.ensure_future(batcher.embed([["few"] * 8] * 3, MEAN))
+        await asyncio.sleep(0)
+        may_run.set()
+        await asyncio.gather(many, few)
+
+    try:
+        asyncio.run(clients())
+    finally:
+        batcher.stop()
+    assert sum(map(len, batches)) == 203 and len(batches) == 21  # ten texts in each, cut from two requests
+    # At most the batch that ran already, and one with the texts that were due before the others came.
+    assert all("few" not in batch for batch in batches[4:])
 
 
 def test_a_stop_does_not_wait_long_for_work_whose_client_has_gone() -> None:

@@ -53,7 +53,13 @@ def test_openai_reports_our_message(server: Server) -> None:
         client.embeddings.create(input="  ", model="small")
     with pytest.raises(openai.UnprocessableEntityError, match="token ids are not accepted"):
         client.embeddings.create(input=[1, 2, 3], model="small")
+    with pytest.raises(openai.UnprocessableEntityError, match="check_embedding_ctx_length=False"):
+        client.embeddings.create(input=[[1, 2, 3]], model="small")
     assert client.models.list().data[0].id == "small"
+    assert client.models.retrieve("small").id == client.models.retrieve("elmo").id == "small"
+    with pytest.raises(openai.NotFoundError, match="this server has 'small'") as caught:
+        client.models.retrieve("somebody/else")
+    assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
 
 
 def test_a_model_is_called_as_it_was_given(model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +71,7 @@ def test_a_model_is_called_as_it_was_given(model_folder: Path, tmp_path: Path, m
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     settings = ServeSettings(model="somebody/elmo-small")
-    with TestClient(create_app(settings)) as client:
+    with TestClient(create_app(settings), "http://localhost") as client:
         while client.get("/health").status_code == 503:
             time.sleep(0.05)
         assert client.get("/info").json()["model_id"] == "somebody/elmo-small"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,15 +15,16 @@ import httpx
 import numpy as np
 import pytest
 
-from elmo.analysis.neighbour_index import build_index
-from elmo.analysis.similarity import find_in_text, map_word
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.embedder import EmbeddedSentence, Embedder
 from elmo.errors import InputError
+from elmo.explore.neighbour_index import build_index
+from elmo.explore.occurrences import Occurrence
+from elmo.explore.similarity import find_in_text, map_word
 from elmo.pretrain.scoring import Scorer
 from elmo.serve.engine import Engine, open_models
-from elmo.serve.explorer import Explorer
-from elmo.serve.fill import expected_words
+from elmo.serve.errors import ServiceError
+from elmo.serve.explorer import Explorer, typical_words
 from elmo.serve.metrics import Metrics
 from elmo.serve.settings import ServeSettings
 from elmo.text.tokenizer import words
@@ -91,18 +95,69 @@ def test_the_small_index_needs_no_folder_that_lasts(
     make_explorer: Callable[..., Explorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_home: bool
 ) -> None:
     if has_home:
-        monkeypatch.setenv("ELMO_CACHE", "/proc/nope")
+        monkeypatch.setenv("ELMO_HOME", "/proc/nope")
     else:  # as in a container that runs under a number of its own
-        for name in ("ELMO_CACHE", "XDG_CACHE_HOME", "HOME"):
+        for name in ("ELMO_HOME", "XDG_CACHE_HOME", "HOME"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setattr("pwd.getpwuid", unknown_user)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     explorer = make_explorer()
+    explorer.small_index.wait()
     for _ in range(2):  # built once
         assert len(explorer.map("bank", None, clusters=2, limit=20)["occurrences"]) >= 8
         assert len(list(tmp_path.glob("elmo-*/index/index.json"))) == 1
     explorer.stop()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_waits_for_the_small_index(
+    make_explorer: Callable[..., Explorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_HOME", str(tmp_path))
+    parts = threading.Semaphore(1)  # of the corpus that may be embedded
+    stream = Embedder.stream
+
+    def slow(self: Embedder, sentences: Iterable[list[str]]) -> Iterator[EmbeddedSentence]:
+        if threading.current_thread().name == "elmo-index":
+            embedding.set()
+            parts.acquire()
+        yield from stream(self, sentences)
+
+    embedding = threading.Event()
+    monkeypatch.setattr(Embedder, "stream", slow)
+    explorer = make_explorer()
+    explorer.start()
+    assert embedding.wait(60)
+    with pytest.raises(ServiceError, match=r"is being built: [0-9]+ of 2,866 sentences") as refused:
+        explorer.neighbours("We sat on the bank", 4, number=3)
+    assert refused.value.status == 503
+    assert explorer.senses(TEXTS)["layers"] == 3
+    parts.release(100)
+    explorer.small_index.wait()
+    assert len(explorer.neighbours("We sat on the bank", 4, number=3)["neighbours"]) == 3
+    explorer.stop()
+    again = make_explorer()
+    again.small_index.wait()
+    assert again.index().facts == explorer.index().facts  # cached, not built again
+    again.stop()
+
+
+def test_a_stop_ends_the_building_and_leaves_nothing_half_written(
+    make_explorer: Callable[..., Explorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_HOME", str(tmp_path))
+    explorer = make_explorer()
+    reading = explorer.small_index.stream
+
+    def stopped(sentences: Iterable[list[str]], /) -> Iterator[EmbeddedSentence]:
+        yield from islice(reading(sentences), 10)
+        explorer.small_index._stopping.set()
+        yield from reading(sentences)
+
+    monkeypatch.setattr(explorer.small_index, "stream", stopped)
+    explorer.start()
+    explorer.stop()
+    assert not list(tmp_path.rglob("index.json")) and not list(tmp_path.rglob("*.npy"))
 
 
 def test_map_has_a_point_for_each_occurrence(server: Server) -> None:
@@ -113,6 +168,38 @@ def test_map_has_a_point_for_each_occurrence(server: Server) -> None:
         assert np.array(layer["points"]).shape == (count, 2)
     for each in answer["occurrences"]:
         assert each["tokens"][each["position"]].lower() == "bank"
+
+
+def test_own_sentences_beside_the_corpus(server: Server) -> None:
+    body = {"word": "bank", "own": ["My bank lost my money.", "No such word.", "A bank of the Nile"]}
+    answer = httpx.post(server.url + "/map", json=body, timeout=60).json()
+    shown = [answer["occurrences"][place]["tokens"][:2] for place in answer["own"]]
+    assert shown == [["My", "bank"], ["A", "bank"]]
+    assert sum(cluster["count"] for cluster in answer["clusters"]) == len(answer["occurrences"])
+    without = httpx.post(server.url + "/map", json={"word": "bank"}, timeout=60).json()
+    assert without["own"] == [] and len(without["occurrences"]) == len(answer["occurrences"]) - 2
+    refused = httpx.post(server.url + "/map", json={**body, "own": ["No such word."]}, timeout=60)
+    assert refused.status_code == 422 and "None of the sentences in `own` holds the word" in refused.json()["error"]
+
+
+def test_a_rare_word_brings_others_to_try(server: Server) -> None:
+    answer = httpx.post(server.url + "/map", json={"word": "lights"}, timeout=60).json()
+    suggested = re.findall(r"\w+", answer["error"].partition("Try ")[2])
+    assert suggested[0] == "light" and len(suggested) == 5
+    for word in suggested:
+        assert httpx.post(server.url + "/map", json={"word": word}, timeout=60).status_code == 200
+
+
+def test_clusters_are_named_by_words_that_the_others_lack() -> None:
+    river, money = (
+        [Occurrence("bank", name, tuple(text.split()), text.split().index("bank")) for text in texts]
+        for name, texts in (
+            ("one", ["the bank of the muddy river", "a bank near the river .", "the muddy bank today"]),
+            ("two", ["her bank lends money today", "the money in his bank", "a bank with money ."]),
+        )
+    )
+    assert typical_words("one", river + money)[:2] == ["muddy", "river"]
+    assert typical_words("two", river + money)[0] == "money"
 
 
 def test_map_of_own_texts_is_the_librarys(server: Server, model_folder: Path) -> None:
@@ -151,7 +238,9 @@ def test_fill_is_the_models_own_expectation_and_does_not_see_the_word(server: Se
         assert len(answer[name]) == 3
         assert [each["percent"] for each in answer[name]] == pytest.approx([each["percent"] for each in other[name]])
     scorer = Scorer(load(model_folder))
-    fill = expected_words(scorer, body["inputs"].split(), 4, number=len(scorer.vocabulary.words))
-    for expected in (fill.forward, fill.backward, fill.joint):
-        assert sum(each.percent for each in expected) == pytest.approx(100, abs=0.01)
-    assert fill.actual["joint"] == pytest.approx(answer["actual"]["joint"])
+    fill = scorer.fill(body["inputs"].split(), 4, count=3)
+    for name, words_by_library in (("forward", fill.forward), ("backward", fill.backward), ("joint", fill.both)):
+        assert [each["word"] for each in answer[name]] == [candidate.word for candidate in words_by_library]
+    assert answer["forward"][0]["percent"] == pytest.approx(100 * fill.forward[0].forward)
+    assert fill.actual is not None
+    assert answer["actual"]["joint"] == pytest.approx(100 * fill.actual.probability)

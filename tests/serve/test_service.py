@@ -20,11 +20,12 @@ import httpx
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.commands import app
 from elmo.embedding.embedder import Embedder
-from elmo.errors import ConfigError
-from elmo.serve import guard
+from elmo.errors import ConfigError, ElmoError
 from elmo.serve.app import create_app
 from elmo.serve.run import _bind
 from elmo.serve.settings import ServeSettings, read_api_key
@@ -89,7 +90,7 @@ def test_health_page_and_docs(server: Server) -> None:
     paths = httpx.get(server.url + "/openapi.json").json()["paths"]
     assert {"/embed", "/embed_all", "/embed_layers", "/v1/embeddings", "/senses", "/tasks/{name}"} <= paths.keys()
     info = httpx.get(server.url + "/info").json()
-    assert info["model_id"] == "small" and info["layers"] == 3 and info["max_client_batch_size"] == 32
+    assert info["model_id"] == "small" and info["layers"] == 3 and info["max_client_batch_size"] == 2048
 
 
 def test_no_foreign_page_may_read_answers(server: Server) -> None:
@@ -100,7 +101,7 @@ def test_no_foreign_page_may_read_answers(server: Server) -> None:
 
 def test_a_page_of_a_known_origin_may_send_the_key() -> None:
     settings = ServeSettings(api_key="secret-key", cors_origins=("https://page.example",), payload_limit=100)
-    client = TestClient(create_app(settings))  # no model is opened
+    client = TestClient(create_app(settings), "http://localhost")  # no model is loaded
     origin = {"origin": "https://page.example"}
     # Browsers ask first, and without the key.
     asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
@@ -286,15 +287,37 @@ def test_bad_settings_get_one_sentence_and_code_2(model_folder: Path, server: Se
     (damaged / "model.safetensors").write_bytes(b"not weights")
     for options, message in (
         (["--port", port], "Cannot listen on 127.0.0.1"),
-        (["--port", "0", "--workers", "0"], "workers is 0"),
-        (["--port", "0", "--model", "/no/such/model"], "No model at"),
-        (["--port", "0", "--model", str(damaged)], "The model could not be opened"),
-        (["--port", "0", "--precision", "int3"], "Unknown precision 'int3'"),
-        (["--port", "0", "--api-key-file", "/no/such/file"], "Cannot read the API key"),
+        (["--workers", "0"], "workers is 0"),
+        (["--model", "/no/such/model"], "No model called"),
+        (["--index", "/nope"], "/nope"),
+        (["--log-level", "loud"], "log_level is 'loud'"),
+        (["--set", "header_secnds=1"], "Did you mean header_seconds?"),
+        (["--api-key-file", "/no/such/file"], "Cannot read the API key"),
     ):
-        command = [sys.executable, "-c", MAIN, "serve", *options]
+        with pytest.raises(ElmoError, match=re.escape(message)):
+            CliRunner().invoke(app, ["serve", "--port", "0", *options], catch_exceptions=False)
+    for options, message in (
+        (["--model", str(damaged)], "The model could not be loaded"),
+        (["--model", str(model_folder), "--precision", "int3"], "Unknown precision 'int3'"),
+    ):
+        command = [sys.executable, "-c", MAIN, "serve", "--port", "0", *options]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 2 and message in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_a_failure_of_our_own_is_answered_in_the_clients_form() -> None:
+    app = create_app(ServeSettings())  # no model is loaded
+
+    async def fail() -> None:
+        raise RuntimeError("a secret text")
+
+    for path in ("/fails", "/v1/fails"):
+        app.add_api_route(path, fail, methods=["POST"])
+    client = TestClient(app, "http://localhost", raise_server_exceptions=False)
+    tei, openai = client.post("/fails"), client.post("/v1/fails")
+    assert tei.status_code == openai.status_code == 424
+    assert tei.json()["error_type"] == "Backend" and openai.json()["error"]["type"] == "server_error"
+    assert "secret" not in tei.text + openai.text
 
 
 def test_a_port_that_another_server_is_about_to_use_is_refused() -> None:
@@ -306,8 +329,7 @@ def test_a_port_that_another_server_is_about_to_use_is_refused() -> None:
         first.close()
 
 
-def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.1)
+def test_a_body_that_does_not_end_is_refused() -> None:
     sent: list[dict[str, Any]] = []
     headers = [(b"content-type", b"application/json"), (b"content-length", b"10")]
     scope = {"type": "http", "method": "POST", "path": "/embed", "headers": headers, "query_string": b""}
@@ -319,5 +341,5 @@ def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(dict(message))
 
-    asyncio.run(asyncio.wait_for(create_app(ServeSettings())(scope, receive, send), 10))
+    asyncio.run(asyncio.wait_for(create_app(ServeSettings(body_seconds=0.1))(scope, receive, send), 10))
     assert sent[0]["status"] == 408 and b"did not arrive" in sent[1]["body"]

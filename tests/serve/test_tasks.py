@@ -19,7 +19,7 @@ from elmo.tasks.layers.word_vectors import embedding_table, frequent_words
 from elmo.tasks.named_entities.data import TaggedSentence
 from elmo.tasks.named_entities.model import EntityModelSettings
 from elmo.tasks.named_entities.task import NamedEntities, NamedEntitiesSettings
-from elmo.tasks.question_answering.data import Question, TokenSpan, make_passage
+from elmo.tasks.question_answering.data import Passage, Question, TokenSpan
 from elmo.tasks.question_answering.model import AnswerModelSettings
 from elmo.tasks.question_answering.task import QuestionAnswering, QuestionAnsweringSettings
 from elmo.tasks.semantic_roles.data import Proposition
@@ -35,7 +35,7 @@ from elmo.tasks.training_settings import TrainingSettings
 from serve.conftest import CHROMIUM, FLAGS, Server
 
 TEXT = TextSettings(
-    words=WordSettings(dim=16, min_count=1), characters=CharWordsSettings(embedding_dim=4, widths=(3,), num_filters=8)
+    words=WordSettings(dim=16, min_count=1), characters=CharWordsSettings(character_dim=4, widths=(3,), num_filters=8)
 )
 NAMES = [
     TaggedSentence(("Ann", "saw", "Rome"), (LabelledSpan("PER", 0, 1), LabelledSpan("LOC", 2, 3))),
@@ -45,24 +45,27 @@ NAMES = [
 ]
 GAVE = (LabelledSpan("ARG0", 0, 1), LabelledSpan("V", 1, 2), LabelledSpan("ARG1", 2, 3))
 DEEDS = [Proposition(("Ann", "gave", "books"), 1, GAVE), Proposition(("Bob", "took", "Rome"), 1, GAVE)]
-PASSAGE = make_passage("🙂🙂 Ann saw Rome 🙂 today", "ptb-like")
+PASSAGE = Passage.of("🙂🙂 Ann saw Rome 🙂 today", "ptb-like")
 QUESTIONS = [
     Question("1", ("Who", "?"), PASSAGE, ("Ann",), (TokenSpan(2, 3),)),
     Question("2", ("Where", "?"), PASSAGE, ("Rome 🙂",), (TokenSpan(4, 6),)),
 ]
-RATINGS = [RatedText(("good", "film"), 4), RatedText(("bad", "film"), 0), RatedText(("a", "film"), 2)]
+RATINGS = [
+    RatedText(("good", "film"), "very positive"),
+    RatedText(("bad", "film"), "very negative"),
+    RatedText(("a", "film"), "neutral"),
+]
 
 
 def learn(task: Task[Any, Any, Any], settings: Any, examples: Sequence[Any]) -> TrainedTask:
     """A model that knows a few examples by heart."""
     torch.manual_seed(0)
-    course = TrainingSettings(learning_rate=1e-2, batch_size=4, max_epochs=60, patience=60, clip_norm=5.0)
+    course = TrainingSettings(learning_rate=1e-2, batch_size=4, epochs=60, patience=60, clip_norm=5.0)
     settings = replace(settings, text=TEXT, training=course)
     words = frequent_words(sentence for example in examples for sentence in task.sentences(example))
     table = embedding_table(words, None, TEXT.words.dim, seed=0)
     trained = TrainedTask.new(task, settings, task.inventory(examples, settings), words, table)
-    data = Examples(examples, examples)
-    train(task, trained.model, data, trained.indexer(), trained.inventory, settings.training, seed=0)
+    train(trained, Examples(examples, examples), trained.indexer(), seed=0)
     return trained
 
 
@@ -85,7 +88,9 @@ def task_server(start_server: Callable[..., Server], tmp_path_factory: pytest.Te
 
 def test_predictions(task_server: Server) -> None:
     served = httpx.get(task_server.url + "/tasks", timeout=60).json()
-    assert served[0] == {"name": "named_entities", "input_format": "one sentence a line"}
+    assert (served[0]["name"], served[0]["input_format"]) == ("named_entities", "one sentence a line")
+    assert served[0]["example"] == "Angela Merkel was born in Hamburg and worked in Berlin."
+    assert served[0]["drawing"] == {"kind": "spans", "field": "entities", "text": ["tokens"], "focus": ""}
     names = ["named_entities", "question_answering", "semantic_roles", "sentiment"]
     assert [task["name"] for task in served] == names
     body = {"inputs": "Ann saw Rome\nBob Lee left"}

@@ -21,7 +21,7 @@ from elmo.tasks.training import Examples, train
 from elmo.tasks.training_settings import TrainingSettings
 
 TINY_TEXT = TextSettings(
-    words=WordSettings(dim=16, min_count=1), characters=CharWordsSettings(embedding_dim=4, widths=(3,), num_filters=8)
+    words=WordSettings(dim=16, min_count=1), characters=CharWordsSettings(character_dim=4, widths=(3,), num_filters=8)
 )
 """Words and characters small enough for a test."""
 
@@ -53,19 +53,11 @@ def overfit(
 ) -> tuple[TrainedTask, float]:
     """Learn a few examples by heart; returns the model and its score on them."""
     course = TrainingSettings(
-        learning_rate=learning_rate, batch_size=batch_size, max_epochs=epochs, patience=epochs, clip_norm=5.0
+        learning_rate=learning_rate, batch_size=batch_size, epochs=epochs, patience=epochs, clip_norm=5.0
     )
     settings = replace(settings, training=course, elmo=replace(settings.elmo, dropout=0.0))
     trained = fresh(task, settings, examples, bilm)
-    train(
-        task,
-        trained.model,
-        Examples(examples, examples),
-        trained.indexer(),
-        trained.inventory,
-        settings.training,
-        seed=0,
-    )
+    train(trained, Examples(examples, examples), trained.indexer(), seed=0)
     return trained, trained.evaluate(examples)[task.headline]
 
 

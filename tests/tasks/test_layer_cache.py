@@ -1,5 +1,8 @@
 """Layers kept in a file: the same numbers, used again, and never a half-written file."""
 
+import errno
+import multiprocessing
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +10,7 @@ import numpy as np
 import pytest
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
-from elmo.errors import InputError
+from elmo.errors import InputError, WriteError
 from elmo.tasks import layer_cache
 from elmo.tasks.layer_cache import LayerCache, LiveLayers
 
@@ -73,3 +76,29 @@ def test_a_full_disk_is_told_before_anything_is_written(
 def test_deleting_leaves_nothing(make_bilm: MakeBilm, tmp_path: Path) -> None:
     LayerCache.open(tmp_path, make_bilm(), SENTENCES).delete()
     assert not list(tmp_path.iterdir())
+
+
+def _open_cache(folder: Path, model: Path) -> bytes:
+    cache = LayerCache.open(folder, PretrainedBiLM.from_pretrained(model), [["a", "b"], ["c"]] * 3)
+    return bytes(cache.values.tobytes())
+
+
+def test_processes_that_share_a_folder_see_complete_layers(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    """One fills a private file and gives it its name; the others wait, and none truncates what another has mapped."""
+    make_bilm().save_pretrained(tmp_path / "model")
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        found = pool.starmap(_open_cache, [(tmp_path / "cache", tmp_path / "model")] * 3)
+    assert len(set(found)) == 1 and any(found[0])
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".float16", ".json"}
+
+
+def test_the_space_is_reserved_before_it_is_mapped(
+    make_bilm: MakeBilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(WriteError, match="No space left on device"):
+        LayerCache.open(tmp_path, make_bilm(), [["a", "b"]])
+    assert list(tmp_path.iterdir()) == []

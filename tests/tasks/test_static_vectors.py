@@ -6,7 +6,7 @@ import pytest
 
 from elmo.errors import InputError
 from elmo.tasks.layers.word_vectors import read_word_vectors
-from elmo.tasks.static_vectors import VectorSettings, kept_vectors, train_vectors
+from elmo.tasks.static_vectors import VectorSettings, cached_vectors, train_vectors
 
 pytest.importorskip("gensim")
 SETTINGS = VectorSettings(dim=8, min_count=2, epochs=30, threads=1)
@@ -45,7 +45,7 @@ def test_vectors_are_kept_by_what_they_were_learned_from(tmp_path: Path) -> None
 
     def kept(text: Path, epochs: int) -> Path:
         settings = VectorSettings(dim=4, min_count=2, epochs=epochs, threads=1)
-        return kept_vectors([str(text)], tmp_path / "cells", settings=settings, say=said.append)
+        return cached_vectors([str(text)], tmp_path / "runs", settings=settings, say=said.append)
 
     paths = [kept(texts[0], 1), kept(texts[0], 2), kept(texts[1], 1)]
     assert len(set(paths)) == 3 and all(path.exists() for path in paths)

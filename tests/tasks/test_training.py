@@ -1,4 +1,4 @@
-"""The loop: it stops, keeps the best, goes on where it was broken off."""
+"""The loop: it stops early, keeps the best epoch, and resumes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from elmo.errors import CheckpointError, ConfigError
 from elmo.tasks.layers.elmo_input import TextSettings
 from elmo.tasks.named_entities.model import EntityModelSettings
 from elmo.tasks.named_entities.task import NamedEntities, NamedEntitiesSettings
-from elmo.tasks.training import Epoch, Examples, Step, TrainingResult, train
+from elmo.tasks.training import Epoch, Examples, StateFile, Step, TrainingResult, train
 from elmo.tasks.training_settings import TrainingSettings
 from tasks.conftest import fresh
 from tasks.named_entities.test_model import make_examples
@@ -22,22 +22,13 @@ EXAMPLES = Examples(make_examples(12), make_examples(6))
 def run(
     tiny_text: TextSettings, folder: Path | None = None, report: Any = lambda event: None, **course: Any
 ) -> tuple[TrainingResult, dict[str, torch.Tensor]]:
-    training = TrainingSettings(**{"batch_size": 4, "max_epochs": 4, "patience": 4, "learning_rate": 1e-2, **course})
+    training = TrainingSettings(**{"batch_size": 4, "epochs": 4, "patience": 4, "learning_rate": 1e-2, **course})
     settings = NamedEntitiesSettings(
         text=tiny_text, model=EntityModelSettings(hidden_dim=8, num_layers=1, dropout=0.3), training=training
     )
     trained = fresh(NamedEntities(), settings, EXAMPLES.train)
-    result = train(
-        trained.task,
-        trained.model,
-        EXAMPLES,
-        trained.indexer(),
-        trained.inventory,
-        training,
-        seed=3,
-        folder=folder,
-        report=report,
-    )
+    state = None if folder is None else StateFile(folder)
+    result = train(trained, EXAMPLES, trained.indexer(), seed=3, state=state, report=report)
     return result, trained.model.state_dict()
 
 
@@ -46,18 +37,16 @@ def assert_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -
         torch.testing.assert_close(left[name], right[name], rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("course", [{}, {"average": 0.9}, {"optimiser": "adadelta", "learning_rate": 1.0}])
-def test_a_broken_run_goes_on_to_the_very_same_end(
-    tiny_text: TextSettings, tmp_path: Path, course: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("course", [{}, {"average": 0.9}, {"optimizer": "adadelta", "learning_rate": 1.0}])
+def test_a_resumed_run_gives_the_same_weights(tiny_text: TextSettings, tmp_path: Path, course: dict[str, Any]) -> None:
     whole, weights = run(tiny_text, **course)
 
-    def break_off(event: Step | Epoch) -> None:
+    def interrupt(event: Step | Epoch) -> None:
         if isinstance(event, Step) and event.epoch == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(tiny_text, tmp_path, break_off, **course)
+        run(tiny_text, tmp_path, interrupt, **course)
     resumed, resumed_weights = run(tiny_text, tmp_path, **course)
     assert [epoch["loss"] for epoch in resumed.history] == [epoch["loss"] for epoch in whole.history]
     assert resumed.best_epoch == whole.best_epoch
@@ -76,7 +65,7 @@ def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tiny_text: TextSet
             epochs.append(event)
 
     # A learning rate of next to nothing: the score of the first epoch is never passed.
-    result, _ = run(tiny_text, report=note, learning_rate=1e-12, max_epochs=9, patience=2)
+    result, _ = run(tiny_text, report=note, learning_rate=1e-12, epochs=9, patience=2)
     assert len(epochs) == 3
     assert [epoch.is_best for epoch in epochs] == [True, False, False]
     assert result.best_epoch == 1
@@ -85,42 +74,42 @@ def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tiny_text: TextSet
 
 def test_steps_are_reported(tiny_text: TextSettings) -> None:
     events: list[Step | Epoch] = []
-    run(tiny_text, report=events.append, max_epochs=1)
+    run(tiny_text, report=events.append, epochs=1)
     steps = [event for event in events if isinstance(event, Step)]
     assert [(event.step, event.num_steps) for event in steps] == [(1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize("schedule", ["halve", "decay", "linear"])
 def test_schedules_change_the_course(tiny_text: TextSettings, schedule: str) -> None:
-    constant, _ = run(tiny_text, max_epochs=3, learning_rate=0.05)
-    changed, _ = run(tiny_text, max_epochs=3, learning_rate=0.05, schedule=schedule, decay=0.5)
+    constant, _ = run(tiny_text, epochs=3, learning_rate=0.05)
+    changed, _ = run(tiny_text, epochs=3, learning_rate=0.05, schedule=schedule, decay=0.5)
     same = [epoch["loss"] for epoch in constant.history] == [epoch["loss"] for epoch in changed.history]
     # Nothing changes in nine steps for "decay" (every 100) nor for "halve" while the score goes up.
     assert same == (schedule == "decay" or (schedule == "halve" and changed.best_epoch == 3))
 
 
 def test_a_state_of_another_model_is_refused(tiny_text: TextSettings, tmp_path: Path) -> None:
-    run(tiny_text, tmp_path, max_epochs=1)
+    run(tiny_text, tmp_path, epochs=1)
     other = replace(tiny_text, words=replace(tiny_text.words, dim=9))
     with pytest.raises(CheckpointError, match="belongs to another model, other data or other settings"):
-        run(other, tmp_path, max_epochs=1)
+        run(other, tmp_path, epochs=1)
 
 
 @pytest.mark.parametrize("content", [b"", b"no checkpoint at all"])
 def test_a_damaged_state_is_refused(tiny_text: TextSettings, tmp_path: Path, content: bytes) -> None:
-    run(tiny_text, tmp_path, max_epochs=1)
-    (state,) = tmp_path.glob("**/last-epoch.pt")
+    run(tiny_text, tmp_path, epochs=1)
+    (state,) = tmp_path.glob("**/last-epoch.safetensors")
     state.write_bytes(content)
     with pytest.raises(CheckpointError, match="is damaged"):
-        run(tiny_text, tmp_path, max_epochs=1)
+        run(tiny_text, tmp_path, epochs=1)
 
 
 def test_a_loss_that_explodes_says_what_to_do(tiny_text: TextSettings) -> None:
     with pytest.raises(ConfigError, match=r"Lower training\.learning_rate"):
-        run(tiny_text, learning_rate=1e30, clip_norm=0.0, max_epochs=4)
+        run(tiny_text, learning_rate=1e30, clip_norm=0.0, epochs=4)
 
 
 @pytest.mark.parametrize("bad", [{"learning_rate": 0.0}, {"average": 1.5}, {"fraction": 0.0}, {"batch_size": 0}])
 def test_settings_out_of_range_are_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=f"training.{next(iter(bad))}"):
+    with pytest.raises(ConfigError, match=f"TrainingSettings: {next(iter(bad))}"):
         TrainingSettings(**bad)

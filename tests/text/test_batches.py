@@ -1,45 +1,24 @@
-import pytest
-import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from elmo.errors import InputError
-from elmo.text.batches import TokenIndexer
-from elmo.text.characters import CharacterScheme
-
-INDEXER = TokenIndexer(CharacterScheme.utf8(), None)
+from elmo.text.batches import MIN_ROWS, cut_batches, cut_windows
 
 
-def test_each_distinct_word_stands_once_and_markers_are_put_in() -> None:
-    batch = INDEXER.batch([["a", "b", "a"], ["b"]])
-    assert batch.words.texts == ["<S>", "a", "b", "</S>"]
-    assert batch.positions.tolist() == [[0, 1, 2, 1, 3], [0, 2, 3, 0, 0]]
-    assert batch.lengths.tolist() == [5, 3]
+@given(st.lists(st.integers(0, 30), max_size=60), st.integers(1, 100))
+def test_windows_keep_the_order_and_the_bound(lengths: list[int], most: int) -> None:
+    sentences = [["w"] * length for length in lengths]
+    windows = list(cut_windows(iter(sentences), most))
+    assert [sentence for window in windows for sentence in window] == sentences
+    for window in windows:
+        assert window and (len(window) == 1 or sum(len(sentence) + 2 for sentence in window) <= most)
 
 
-def test_characters_are_those_of_the_words() -> None:
-    batch = INDEXER.batch([["hello"]])
-    scheme = CharacterScheme.utf8()
-    for word, ids in zip(batch.words.texts, batch.words.characters.tolist(), strict=True):
-        assert ids == scheme.encode_word(word)[: len(ids)]
-
-
-def test_markers_can_be_the_callers() -> None:
-    assert INDEXER.batch([["<S>", "a", "</S>"]], markers=False).lengths.tolist() == [3]
-
-
-def test_an_empty_sentence_is_its_markers() -> None:
-    assert INDEXER.batch([[]]).positions.tolist() == [[0, 1]]
-
-
-def test_no_sentences_give_an_empty_batch() -> None:
-    batch = INDEXER.batch([])
-    assert batch.positions.shape == (0, 0) and len(batch.words) == 0
-
-
-def test_a_string_is_not_split_into_letters() -> None:
-    with pytest.raises(InputError, match="list of tokens"):
-        INDEXER.batch(["hello there"])
-
-
-def test_a_batch_moves_whole() -> None:
-    moved = INDEXER.batch([["a"]]).to("meta")
-    assert {moved.positions.device, moved.lengths.device, moved.words.characters.device} == {torch.device("meta")}
+@given(st.lists(st.integers(1, 50), max_size=80), st.integers(1, 400))
+def test_batches_hold_each_sentence_once_and_keep_the_budget(lengths: list[int], budget: int) -> None:
+    batches = cut_batches(lengths, budget)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[index] for index in batch)
+        assert len(batch) <= MIN_ROWS or len(batch) * longest <= budget
+    order = [lengths[index] for batch in batches for index in batch]
+    assert order == sorted(order, reverse=True)

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.errors import ConfigError
+from elmo.settings import from_dict, to_dict
 from elmo.text.characters import CharacterScheme
 
 UTF8 = CharacterScheme.utf8()
@@ -61,7 +62,7 @@ def test_code_points_come_from_the_table_and_the_rest_is_unknown() -> None:
 @pytest.mark.parametrize("scheme", [UTF8, CharacterScheme.codepoints("añ語", max_characters=9)])
 def test_plain_values_round_trip(scheme: CharacterScheme) -> None:
     scheme.spell("a")  # fills the cached table, which must not leak into the plain form
-    assert CharacterScheme.from_dict(scheme.to_dict()) == scheme
+    assert from_dict(CharacterScheme, to_dict(scheme)) == scheme
 
 
 def test_a_word_needs_three_places() -> None:

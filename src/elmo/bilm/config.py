@@ -1,4 +1,4 @@
-"""What a biLM looks like: every number that its weights depend on.
+"""What a biLM looks like: every number that its weights depend on. Training settings call it the `[model]` table.
 
 The field names are ours; `elmo.checkpoints` translates the option files of the old tools. Left out: how the model is
 trained (`elmo.pretrain`).
@@ -6,33 +6,40 @@ trained (`elmo.pretrain`).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from elmo.errors import ConfigError
+from elmo.settings import Settings, required, setting
 from elmo.text.characters import CharacterScheme
 
 Activation = Literal["relu", "tanh"]
+_MAX_DIM = 1_000_000
+"""No model comes near these limits; files of unknown origin are refused before a size overflows or takes hours."""
+_MAX_LAYERS = 1_000
+_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 
 @dataclass(frozen=True)
-class CharCnnConfig:
+class CharCnnConfig(Settings):
     """The character CNN: convolutions, max over positions, highway layers."""
 
-    embedding_dim: int = 16
-    filters: tuple[tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-    """(width, number) of each convolution; the results stand side by side in this order."""
-    num_highway: int = 2
-    activation: Activation = "relu"
+    character_dim: int = setting(16, "Width of a character's vector.", at_least=1, at_most=_MAX_DIM)
+    filters: tuple[tuple[int, int], ...] = setting(
+        _FILTERS,
+        "[width, number] of each convolution; the results are concatenated in this order.",
+        at_least=1,
+        at_most=_MAX_DIM,
+    )
+    num_highway: int = setting(2, "Highway layers after the convolutions.", at_least=0, at_most=_MAX_LAYERS)
+    activation: Activation = setting("relu", "After the convolutions.")
 
     def __post_init__(self) -> None:
-        if self.activation not in ("relu", "tanh"):
-            raise ConfigError(f"Unknown character CNN activation {self.activation!r}; expected 'relu' or 'tanh'.")
-        if not self.filters:
-            raise ConfigError("The character CNN has no filters; give at least one (width, number) pair.")
-        _require_positive("character CNN", embedding_dim=self.embedding_dim)
-        for width, number in self.filters:
-            _require_positive("character CNN filter", width=width, number=number)
+        super().__post_init__()
+        if not 0 < len(self.filters) <= _MAX_LAYERS:
+            raise ConfigError(
+                f"The character CNN has {len(self.filters)} filters; give 1 to {_MAX_LAYERS} (width, number) pairs."
+            )
 
     @property
     def num_filters(self) -> int:
@@ -40,42 +47,39 @@ class CharCnnConfig:
 
 
 @dataclass(frozen=True)
-class WordEmbeddingConfig:
+class WordEmbeddingConfig(Settings):
     """A table of word vectors, instead of or beside the characters."""
 
-    num_words: int
-    """Words in the vocabulary; the table has one row more, row 0, for "no token"."""
-    dim: int
-    max_characters: int | None = None
-    """Longer words are cut to this many characters before they are looked up, as ELMoForManyLangs did."""
-
-    def __post_init__(self) -> None:
-        _require_positive("word embedding", num_words=self.num_words, dim=self.dim)
+    num_words: int = setting(
+        0, "Words of the vocabulary; training takes the number from its text.", at_least=0, at_most=1 << 31
+    )
+    dim: int = setting(
+        512,
+        "Width of a word's vector; without characters it must be lstm.projection_dim.",
+        at_least=1,
+        at_most=_MAX_DIM,
+    )
+    max_characters: int | None = setting(
+        None, "Cut longer words to this many characters before they are looked up, as ELMoForManyLangs did.", at_least=1
+    )
 
 
 @dataclass(frozen=True)
-class LstmConfig:
+class LstmConfig(Settings):
     """The LSTM of each direction."""
 
-    cell_dim: int = 4096
-    projection_dim: int = 512
-    """Width of a token and of each layer's output; equal to `cell_dim` means that nothing is projected."""
-    num_layers: int = 2
-    cell_clip: float | None = 3.0
-    projection_clip: float | None = 3.0
-    skip_connections: bool = True
-    """From the second layer on, add a layer's input to its output."""
-    forget_bias: float = 1.0
-    """Added to the forget gate at run time: bilm-tf stores its biases without it."""
-
-    def __post_init__(self) -> None:
-        _require_positive(
-            "LSTM", cell_dim=self.cell_dim, projection_dim=self.projection_dim, num_layers=self.num_layers
-        )
-        for name in ("cell_clip", "projection_clip"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ConfigError(f"LSTM {name} is {value}; expected a number above 0, or none for no clipping.")
+    cell_dim: int = setting(4096, "Cells of each layer.", at_least=1, at_most=_MAX_DIM)
+    projection_dim: int = setting(
+        512,
+        "Width of a token and of each layer's output; equal to cell_dim means no projection.",
+        at_least=1,
+        at_most=_MAX_DIM,
+    )
+    num_layers: int = setting(2, "LSTM layers.", at_least=1, at_most=_MAX_LAYERS)
+    cell_clip: float | None = setting(3.0, 'Clip cells to +- this; "none" does not clip.', above=0)
+    projection_clip: float | None = setting(3.0, 'Clip projected outputs to +- this; "none" does not clip.', above=0)
+    skip_connections: bool = setting(True, "From the second layer on, add a layer's input to its output.")
+    forget_bias: float = setting(1.0, "Added to the forget gate at run time: bilm-tf stores its biases without it.")
 
     @property
     def has_projection(self) -> bool:
@@ -83,20 +87,19 @@ class LstmConfig:
 
 
 @dataclass(frozen=True)
-class BiLMConfig:
+class BiLMConfig(Settings):
     """A whole biLM."""
 
-    lstm: LstmConfig
-    characters: CharacterScheme | None = None
-    """How words are spelt; None for a model that knows words only by their id."""
-    char_cnn: CharCnnConfig | None = None
-    word_embedding: WordEmbeddingConfig | None = None
-    begin_sentence: str = "<S>"
-    end_sentence: str = "</S>"
-    tokenizer: str = "ptb-like"
-    """The tokeniser of the text that the model learned from; see `elmo.text.tokenizer`."""
+    lstm: LstmConfig = required("The LSTM.")
+    characters: CharacterScheme | None = setting(None, 'How words are spelt; "none" for a model of word ids.')
+    char_cnn: CharCnnConfig | None = setting(None, 'The character CNN; "none" for a model of word ids.')
+    word_embedding: WordEmbeddingConfig | None = setting(None, "A table of word vectors.")
+    begin_sentence: str = setting("<S>", "The token before a sentence.")
+    end_sentence: str = setting("</S>", "The token after a sentence.")
+    tokenizer: str = setting("ptb-like", "Splits the training text, and all text that the model is given.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.characters is None) != (self.char_cnn is None):
             raise ConfigError("characters and char_cnn belong together: give both or neither.")
         if self.char_cnn is None and self.word_embedding is None:
@@ -121,31 +124,5 @@ class BiLMConfig:
 
     @property
     def output_dim(self) -> int:
-        """Width of each layer: both directions side by side."""
+        """Width of each layer: both directions concatenated."""
         return 2 * self.lstm.projection_dim
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for a JSON file."""
-        plain = asdict(self)
-        plain["characters"] = None if self.characters is None else self.characters.to_dict()
-        return plain
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> BiLMConfig:
-        """The reverse of `to_dict`."""
-        parts = dict(plain)
-        parts["lstm"] = LstmConfig(**plain["lstm"])
-        if plain.get("characters") is not None:
-            parts["characters"] = CharacterScheme.from_dict(plain["characters"])
-        if plain.get("char_cnn") is not None:
-            filters = tuple((int(width), int(number)) for width, number in plain["char_cnn"]["filters"])
-            parts["char_cnn"] = CharCnnConfig(**{**plain["char_cnn"], "filters": filters})
-        if plain.get("word_embedding") is not None:
-            parts["word_embedding"] = WordEmbeddingConfig(**plain["word_embedding"])
-        return cls(**parts)
-
-
-def _require_positive(what: str, **values: int) -> None:
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(f"{what}: {name} is {value!r}; expected a whole number above 0.")

@@ -21,7 +21,9 @@ from elmo.bilm.lstm import LstmStack
 from elmo.bilm.model import BiLM
 from elmo.bilm.token_encoder import CharCnn, TokenEncoder
 from elmo.errors import ConfigError
+from elmo.settings import flatten
 
+_CAN_GROW = ("lstm.cell_dim", "lstm.num_layers", "char_cnn.filters")
 Filters = tuple[tuple[int, int], ...]
 
 
@@ -42,7 +44,7 @@ def _require_room(old: BiLMConfig, new: BiLMConfig) -> None:
     for name in ("cell_dim", "num_layers"):
         have, wanted = getattr(old.lstm, name), getattr(new.lstm, name)
         if wanted < have:
-            raise ConfigError(f"{name} is {wanted}, but the model has {have}; expected as many or more.")
+            raise ConfigError(f"lstm.{name} is {wanted}, but the model has {have}; expected as many or more.")
     sizes_differ = (new.lstm.cell_dim, new.lstm.num_layers) != (old.lstm.cell_dim, old.lstm.num_layers)
     if sizes_differ and not (old.lstm.has_projection and new.lstm.has_projection):
         raise ConfigError(
@@ -54,14 +56,12 @@ def _require_room(old: BiLMConfig, new: BiLMConfig) -> None:
     filters = None if old.char_cnn is None else old.char_cnn.filters
     if filters is not None and new.char_cnn is not None and not _continues(new.char_cnn.filters, filters):
         raise ConfigError(
-            f"filters are {_pairs(new.char_cnn.filters)}, but the model has {_pairs(filters)}; expected the same "
-            "widths in the same order, each with as many filters or more, then any others."
+            f"char_cnn.filters is {_pairs(new.char_cnn.filters)}, but the model has {_pairs(filters)}; expected the "
+            "same widths in the same order, each with as many filters or more, then any others."
         )
     for name, have in _fixed(old).items():
         if (wanted := _fixed(new).get(name)) != have:
-            raise ConfigError(
-                f"{name} is {wanted}, but the model has {have}; only cell_dim, num_layers and filters can grow."
-            )
+            raise ConfigError(f"{name} is {wanted}, but the model has {have}; only {', '.join(_CAN_GROW)} can grow.")
 
 
 def _continues(wanted: Filters, have: Filters) -> bool:
@@ -71,12 +71,7 @@ def _continues(wanted: Filters, have: Filters) -> bool:
 
 def _fixed(config: BiLMConfig) -> dict[str, Any]:
     """Every number of a config that has to stay, by its name."""
-    parts = config.to_dict()
-    lstm, char_cnn = parts.pop("lstm"), parts.pop("char_cnn") or {}
-    if char_cnn:
-        char_cnn["character_dim"] = char_cnn.pop("embedding_dim")  # as the settings call it
-    flat = parts | lstm | char_cnn
-    return {name: value for name, value in flat.items() if name not in ("cell_dim", "num_layers", "filters")}
+    return {name: value for name, value in flatten(config).items() if name not in _CAN_GROW}
 
 
 def _pairs(filters: Filters) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""A biLM's first weights, as bilm-tf drew them (COMPAT 7)."""
+"""A biLM's first weights, as bilm-tf drew them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _initialise_char_cnn(char_cnn: CharCnn, config: CharCnnConfig, generator: to
         if config.activation == "relu":
             convolution.weight.uniform_(-0.05, 0.05, generator=generator)
         else:
-            fan_in = convolution.kernel_size[0] * config.embedding_dim
+            fan_in = convolution.kernel_size[0] * config.character_dim
             convolution.weight.normal_(0, 1 / math.sqrt(fan_in), generator=generator)
         convolution.bias.zero_()
     for highway in char_cnn.highways:

@@ -1,28 +1,36 @@
-"""The biLM: a batch of words -> the layers that ELMo mixes (paper, sections 3.1 and 3.2; COMPAT 4).
+"""The biLM: a batch of words -> the layers that ELMo mixes (paper, sections 3.1 and 3.2).
 
 Layer 0 is the token vector twice; layer k is [forward; backward] of the k-th LSTM layer. The two directions share the
 token encoder and nothing else, so each runs all the way up on its own.
 
-State is explicit: give one in and take the next one out, or give none and every sentence starts from nothing.
+State is explicit: give one in and take the next one out, or give none and every sentence starts from zeros.
 Left out: mixing (`elmo.mix`), the softmax over words (`elmo.pretrain`), files (`elmo.checkpoints`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from elmo.bilm import ops, reference
 from elmo.bilm.config import BiLMConfig
-from elmo.bilm.kernels import inference
-from elmo.bilm.kernels.inference import FirstProducts
-from elmo.bilm.kernels.packing import Precision
-from elmo.bilm.lstm import LstmStack, StackOutput, StackState, reverse_within_lengths
+from elmo.bilm.kernels.binding import Precision
+from elmo.bilm.kernels.lstm_inference import FirstProducts
+from elmo.bilm.lstm import LstmStack
+from elmo.bilm.reference import Reading, StackOutput, StackState, WordBatch
 from elmo.bilm.token_encoder import TokenEncoder
-from elmo.text.batches import TokenBatch
+from elmo.bilm.weights import has_hooks, watch
+from elmo.text.indexer import TokenBatch
+
+
+def _watch_weights(bilm: nn.Module, *_: Any) -> None:
+    """Count every change of the weights, also of those that were loaded in the place of others."""
+    watch(bilm.parameters())
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class BiLMOutput:
     mask: Tensor
     """True where there is a token, (batch, tokens)."""
     state: BiLMState
-    """After each sentence; where it was not needed, it may have no rows."""
+    """After each sentence; no rows where it was not needed."""
 
 
 class BiLM(nn.Module):
@@ -81,10 +89,12 @@ class BiLM(nn.Module):
         self.token_encoder = TokenEncoder(config)
         self.forward_lstm = LstmStack(config.lstm)
         self.backward_lstm = LstmStack(config.lstm)
+        _watch_weights(self)
+        self.register_load_state_dict_post_hook(_watch_weights)
 
     @property
     def precision(self) -> Precision:
-        """How the CPU kernels keep the LSTMs' weights without gradients; anything but float32 is an approximation."""
+        """Of the CPU kernels' copy of the LSTMs' weights, without gradients; only float32 is exact."""
         return self.forward_lstm.precision
 
     @precision.setter
@@ -95,6 +105,11 @@ class BiLM(nn.Module):
     def device(self) -> torch.device:
         """Where the model is. (`parameters()` would search all modules for the first one.)"""
         return self.forward_lstm.typed_layers[0].input_weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the LSTMs' weights."""
+        return self.forward_lstm.typed_layers[0].input_weight.dtype
 
     def forward(self, batch: TokenBatch, state: BiLMState | None = None, *, keep_markers: bool = False) -> BiLMOutput:
         vectors = self.token_encoder(batch.words)
@@ -113,69 +128,30 @@ class BiLM(nn.Module):
     ) -> BiLMOutput:
         """From the token vectors of the distinct words on: what changes with context.
 
-        `need_state=False` allows the last marker of each direction, which only the state depends on, to go unread.
-        `first_products` are for the CPU kernels alone, from whoever keeps them.
+        Without `need_state` the state has no rows, and the last marker of each direction need not be read.
+        `first_products` are for the CPU kernels alone, from a caller that caches them.
         """
         stacks = (self.forward_lstm, self.backward_lstm)
-        starts: list[StackState | None] = [None, None]
-        given = [vectors]
         if state is not None:
             for index, stack in enumerate(stacks):
-                starts[index] = start = stack.accept(state.direction(index), len(lengths))
-                given += [start.hidden, start.cell]
-        if inference.fits(stacks, given):
-            return self._contextualize_fast(
-                vectors, positions, lengths, states=starts, keep_markers=keep_markers, need_state=need_state,
-                first_products=first_products,
-            )  # fmt: skip
-        tokens = vectors[positions]
-        forward = self.forward_lstm(tokens, lengths, state=starts[0])
-        backward = self._run_backward(tokens, lengths, starts[1])
-        mask = torch.arange(positions.shape[1], device=positions.device) < lengths[:, None]
-        first = (torch.cat([tokens, tokens], dim=-1) * mask[..., None])[None]
-        layers = torch.cat([first, torch.cat([forward.layers, backward.layers], dim=-1)])
-        if not keep_markers:
-            layers, mask = drop_markers(layers, lengths)
-        return BiLMOutput(layers, mask, BiLMState.join(forward.state, backward.state))
-
-    def _contextualize_fast(
-        self,
-        vectors: Tensor,
-        positions: Tensor,
-        lengths: Tensor,
-        *,
-        states: Sequence[StackState | None],
-        keep_markers: bool,
-        need_state: bool,
-        first_products: FirstProducts | None,
-    ) -> BiLMOutput:
-        """The same by the CPU kernels, both directions at once."""
+                stack.accept(state.direction(index), len(lengths))
         trim = 0 if keep_markers else 1
-        output = inference.run_stacks(
-            (self.forward_lstm, self.backward_lstm),
-            vectors,
-            positions=positions,
-            lengths=lengths,
-            states=states,
-            reverse=(False, True),
-            with_tokens=True,
-            trim=trim,
-            first_products=first_products,
-            with_state=need_state,
-        )
-        mask = torch.arange(output.layers.shape[2], device=lengths.device) < (lengths - 2 * trim)[:, None]
+        places = torch.arange(max(positions.shape[1] - 2 * trim, 0), device=positions.device)
+        mask = places < (lengths - 2 * trim)[:, None]
+        reading = Reading((False, True), with_tokens=True, trim=trim, with_state=need_state, precision=self.precision)
+        batch = WordBatch(vectors, positions, lengths)
+        given = None if state is None else (state.hidden.to(self.dtype), state.cell.to(self.dtype))
+        if all(type(stack) is LstmStack and not has_hooks(stack) for stack in stacks):
+            weights = [stack.weights for stack in stacks]
+            output = ops.lstm_stacks(batch, given, weights, self.config.lstm, reading, first_products)
+        else:  # a stack was replaced or has a hook, so each has to be called
+            if given is None:
+                zeros = BiLMState.join(*(stack.zero_state(len(lengths)) for stack in stacks))
+                given = zeros.hidden, zeros.cell
+            called = [partial(_call, stack) for stack in stacks]
+            output = reference.lstm_stacks(batch, given, called, reading)
         return BiLMOutput(output.layers, mask, BiLMState(output.hidden, output.cell))
 
-    def _run_backward(self, tokens: Tensor, lengths: Tensor, state: StackState | None) -> StackOutput:
-        output = self.backward_lstm(reverse_within_lengths(tokens, lengths), lengths, state=state)
-        turned = torch.stack([reverse_within_lengths(layer, lengths) for layer in output.layers])
-        return StackOutput(turned, output.state)
 
-
-def drop_markers(
-    layers: Float[Tensor, "layers batch tokens dim"], lengths: Int[Tensor, " batch"]
-) -> tuple[Float[Tensor, "layers batch inner dim"], Tensor]:
-    """Layers and mask without the first and the last token of each sentence."""
-    inner = layers[:, :, 1:-1]
-    mask = torch.arange(inner.shape[2], device=layers.device) < (lengths - 2)[:, None]
-    return inner * mask[None, :, :, None], mask
+def _call(stack: nn.Module, tokens: Tensor, lengths: Tensor, state: StackState) -> StackOutput:
+    return cast(StackOutput, stack(tokens, lengths, state=state))

@@ -1,25 +1,28 @@
-"""Distinct words -> one context-free vector each (paper, section 3.1; COMPAT: bilm-tf's character CNN).
+"""Distinct words -> one context-free vector each (paper, section 3.1).
 
     characters -> embed -> convolve -> max over positions -> relu -> highway ─┐
     word id    -> embed ──────────────────────────────────────────────────────┴─> linear -> vector
 
 Models have the upper way, the lower (then the word vector is the result, without a linear layer), or both
-(ELMoForManyLangs). This is the readable form, used for training and as the specification of the fast one.
+(ELMoForManyLangs). The modules hold the weights; the arithmetic is in `reference`, called through `ops`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import cast
+
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from elmo.bilm import ops
 from elmo.bilm.config import BiLMConfig, CharCnnConfig
-from elmo.bilm.kernels import characters as kernels
-from elmo.bilm.kernels import encoder as fast
-from elmo.bilm.kernels import linear
-from elmo.text.batches import WordTable
+from elmo.bilm.kernels.char_cnn import Words
+from elmo.bilm.kernels.encoder import EncoderWeights
+from elmo.bilm.weights import has_hooks, is_plain
 from elmo.text.characters import CharacterScheme
+from elmo.text.indexer import WordTable
 
 
 class TokenEncoder(nn.Module):
@@ -42,8 +45,14 @@ class TokenEncoder(nn.Module):
             self.projection = nn.Linear(width, config.lstm.projection_dim)
 
     def forward(self, words: WordTable) -> Float[Tensor, "words dim"]:
-        if words.characters is not None and fast.fits(self, words.characters):
-            return fast.encode(self, words.characters)
+        if words.characters is not None and self._is_plain():
+            cnn, projection = self.char_cnn, self.projection
+            assert cnn is not None and projection is not None
+            weights = EncoderWeights(
+                cnn.embedding.weight, cnn.filters, [highway.weights for highway in cnn.typed_highways],
+                (projection.weight, projection.bias),
+            )  # fmt: skip
+            return ops.encode_words(cnn.words(words.characters), weights, cnn.config.activation)
         parts = []
         if self.word_embedding is not None:
             assert words.word_ids is not None, "this model needs word ids"
@@ -54,9 +63,21 @@ class TokenEncoder(nn.Module):
         joined = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         if self.projection is None:
             return joined
-        if not torch.is_grad_enabled() and linear.fits(joined, self.projection):
-            return linear.linear(joined, self.projection)
+        if is_plain(self.projection, nn.Linear):
+            return ops.linear(joined, self.projection.weight, self.projection.bias)
         return self.projection(joined)
+
+    def _is_plain(self) -> bool:
+        """Whether this reads characters alone, with layers that were not replaced and have no hooks."""
+        cnn = self.char_cnn
+        if cnn is None or self.projection is None or self.word_embedding is not None:
+            return False
+        return (
+            not has_hooks(cnn)
+            and cnn.is_plain()
+            and all(not has_hooks(highway) and highway.is_plain() for highway in cnn.typed_highways)
+            and is_plain(self.projection, nn.Linear)
+        )
 
 
 class CharCnn(nn.Module):
@@ -66,11 +87,33 @@ class CharCnn(nn.Module):
         super().__init__()
         self.config = config
         self.scheme = scheme
-        self.embedding = nn.Embedding(scheme.num_ids, config.embedding_dim, padding_idx=0)
+        self.embedding = nn.Embedding(scheme.num_ids, config.character_dim, padding_idx=0)
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(config.embedding_dim, number, kernel_size=width) for width, number in config.filters
+            nn.Conv1d(config.character_dim, number, kernel_size=width) for width, number in config.filters
         )
         self.highways = nn.ModuleList(Highway(config.num_filters) for _ in range(config.num_highway))
+
+    @property
+    def typed_highways(self) -> list[Highway]:
+        """The highway layers, as what they are: a ModuleList forgets the type."""
+        return cast("list[Highway]", list(self.highways))
+
+    @property
+    def filters(self) -> list[tuple[Tensor, Tensor]]:
+        """Each convolution's weight and bias."""
+        return [(layer.weight, cast(Tensor, layer.bias)) for layer in self._typed_convolutions()]
+
+    def words(self, characters: Tensor) -> Words:
+        """Character ids with what the operators have to know about them."""
+        return Words(characters, self.scheme.max_characters, self.scheme.padding)
+
+    def is_plain(self) -> bool:
+        """Whether the convolutions and the embedding are torch's own, without hooks."""
+        layers = self._typed_convolutions()
+        return is_plain(self.embedding, nn.Embedding) and all(is_plain(layer, nn.Conv1d) for layer in layers)
+
+    def _typed_convolutions(self) -> Iterator[nn.Conv1d]:
+        return iter(cast("list[nn.Conv1d]", list(self.convolutions)))
 
     def forward(self, characters: Int[Tensor, "words characters"]) -> Float[Tensor, "words filters"]:
         result = self.find(characters)
@@ -80,46 +123,33 @@ class CharCnn(nn.Module):
 
     def find(self, characters: Int[Tensor, "words characters"]) -> Float[Tensor, "words filters"]:
         """Convolve, take the maximum over positions, activate."""
-        if kernels.fits(characters, self.embedding, convolutions=self.convolutions, scheme=self.scheme):
-            return kernels.convolve(
-                characters,
-                self.embedding,
-                convolutions=self.convolutions,
-                scheme=self.scheme,
-                activation=self.config.activation,
-            )
-        embedded = self.embedding(self.shorten(characters)).transpose(1, 2)
+        words = self.words(characters)
+        if self.is_plain():
+            return ops.convolve(words, self.embedding.weight, self.filters, self.config.activation)
+        embedded = self.embedding(ops.pad_words(words, self.config.filters)).transpose(1, 2)
         activation = torch.relu if self.config.activation == "relu" else torch.tanh
-        found = [activation(convolution(embedded).amax(dim=-1)) for convolution in self.convolutions]
-        return torch.cat(found, dim=-1)
-
-    def shorten(self, characters: Int[Tensor, "words characters"]) -> Int[Tensor, "words shorter"]:
-        """Drop padding that cannot change the maximum, or put in padding that a caller left off.
-
-        The models were trained with padding out to `max_characters`, and the convolution sees it. Every window that
-        starts in a word's tail, and one window of padding alone, must survive; more of the same changes nothing.
-        """
-        widest = max(width for width, _ in self.config.filters)
-        spelt = (characters != self.scheme.padding).any(dim=0).nonzero()
-        longest = int(spelt[-1]) + 1 if len(spelt) else 0
-        wanted = min(longest + widest, self.scheme.max_characters)
-        missing = wanted - characters.shape[1]
-        return F.pad(characters, (0, missing), value=self.scheme.padding)
+        return torch.cat([activation(layer(embedded).amax(dim=-1)) for layer in self.convolutions], dim=-1)
 
 
 class Highway(nn.Module):
-    """y = g * relu(transform(x)) + (1 - g) * x, with g = sigmoid(carry(x)).
-
-    bilm-tf's names: despite its own, "carry" lets the transformed value through.
-    """
+    """y = g * relu(transform(x)) + (1 - g) * x, with g = sigmoid(carry(x)): see `reference.highway`."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.carry = nn.Linear(dim, dim)
         self.transform = nn.Linear(dim, dim)
 
+    @property
+    def weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Both linear layers' weight and bias."""
+        return self.carry.weight, self.carry.bias, self.transform.weight, self.transform.bias
+
+    def is_plain(self) -> bool:
+        """Whether both linear layers are torch's own, without hooks."""
+        return is_plain(self.carry, nn.Linear) and is_plain(self.transform, nn.Linear)
+
     def forward(self, x: Float[Tensor, "words filters"]) -> Float[Tensor, "words filters"]:
-        if linear.fits(x, self.carry, self.transform):
-            return linear.highway(x, self.carry, self.transform)
+        if self.is_plain():
+            return ops.highway(x, self.weights)
         gate = torch.sigmoid(self.carry(x))
         return gate * torch.relu(self.transform(x)) + (1 - gate) * x

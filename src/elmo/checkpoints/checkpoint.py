@@ -1,11 +1,12 @@
-"""What every checkpoint format is read into and written from.
+"""A model in memory: what every file format is read into and written from.
 
-A format's file knows only its own names and this dataclass; `BiLM` knows nothing about files.
+The module of a format knows its own names and this dataclass; `BiLM` knows nothing about files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,7 @@ class SoftmaxWeights:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A biLM as tensors, with all that may travel with it."""
+    """The tensors of a biLM, and what may come with them."""
 
     config: BiLMConfig
     tensors: dict[str, Tensor]
@@ -40,39 +41,59 @@ class Checkpoint:
     """The words of the softmax; in a model with word ids also those of its word table."""
     softmax: SoftmaxWeights | None = None
     warm_state: BiLMState | None = None
-    """The state to start sentences from in `warm` mode: one row."""
+    """The state that sentences start from with `state="warm"`: one row."""
     card: dict[str, Any] = field(default_factory=dict)
-    """What is known about the model: name, text, licence, figures."""
+    """Facts about the model: name, training text, license, scores."""
 
 
 def fill(bilm: BiLM, tensors: dict[str, Tensor], *, source: str) -> None:
     """Put the tensors into the model without copying them; every parameter must be there, with its shape."""
     expected = {name: tuple(parameter.shape) for name, parameter in bilm.state_dict().items()}
-    missing = sorted(expected.keys() - tensors.keys())
-    extra = sorted(tensors.keys() - expected.keys())
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    check_shapes(expected, found, extra=[name for name in found if name not in expected], source=source)
+    bilm.load_state_dict(tensors, strict=True, assign=True)
+
+
+def check_shapes(
+    expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], *, extra: list[str], source: str
+) -> None:
+    """Refuse weights that are not those of the model, naming all that are missing, superfluous or of another shape."""
+    missing = [name for name in expected if name not in found]
     wrong = [
-        f"{name} is {tuple(tensors[name].shape)}, expected {shape}"
+        f"{name} is {found[name]}, expected {shape}"
         for name, shape in expected.items()
-        if name in tensors and tuple(tensors[name].shape) != shape
+        if name in found and found[name] != shape
     ]
     named = (("missing", missing), ("not part of the model", extra), ("wrong shape", wrong))
     problems = [f"{kind}: {some_names(names)}" for kind, names in named if names]
     if problems:
         raise CheckpointError(
             f"The weights in {source} do not fit the model that its options describe ({'; '.join(problems)}). "
-            "Check that the weights and the options file belong together."
+            "Check that the weights and the options belong together and that the weights are complete."
         )
-    bilm.load_state_dict(tensors, strict=True, assign=True)
+
+
+@contextmanager
+def describing_bilm(source: object, *, expected: str) -> Iterator[None]:
+    """Translate the errors of building a config from a file's values; `expected` ends the sentence "Expected ..."."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except KeyError as error:
+        raise CheckpointError(f"{source}: {error.args[0]} is missing. Expected {expected}.") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{source} does not describe a biLM: {error} Expected {expected}.") from error
 
 
 def empty_bilm(config: BiLMConfig, kind: type[BiLM] = BiLM) -> BiLM:
-    """A model whose parameters take no memory until `fill` gives them theirs."""
-    with torch.device("meta"), _NoStartValues():
+    """A model whose parameters take no memory until `fill` assigns them."""
+    with torch.device("meta"), _NoInitialization():
         return kind(config)
 
 
-class _NoStartValues(TorchFunctionMode):
-    """Leaves out torch's random start values: for parameters without memory, they import its compiler for seconds."""
+class _NoInitialization(TorchFunctionMode):
+    """Skips torch's random initialization: on meta tensors it imports torch's compiler, which takes seconds."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -84,13 +105,13 @@ class _NoStartValues(TorchFunctionMode):
 
 
 def count_parameters(config: BiLMConfig) -> int:
-    """Numbers that a model of this shape learns: the rows of zeros that stand for "no token" are not counted."""
+    """Parameters of a model of this shape, without the rows of zeros that mean "no token"."""
     parameters = empty_bilm(config).state_dict()
     tables = [tensor for name, tensor in parameters.items() if name.endswith("embedding.weight")]
     return sum(tensor.numel() for tensor in parameters.values()) - sum(table.shape[1] for table in tables)
 
 
 def some_names(names: list[str], limit: int = 4) -> str:
-    """A few of many names, for a message."""
+    """The first few names of a list, for a message."""
     shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -1,8 +1,7 @@
-"""Which format is this? Looks at a folder, a file or a zip and opens it.
+"""Detect the format of a folder, a file or a zip, and open the model.
 
-The known layouts are data, tried in turn. A folder that is two things at once is the first of them: bilm-tf's training
-folders, for instance, may hold hdf5 weights beside the checkpoint they were dumped from; give the .index file to open
-that one, with its softmax.
+The formats are tried in the order of `LAYOUTS`. bilm-tf's training folders, for instance, may hold hdf5 weights beside
+the checkpoint: the hdf5 file is opened, unless the path is that of the .index file.
 """
 
 from __future__ import annotations
@@ -12,22 +11,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from elmo.checkpoints import allennlp, many_langs, native, tensorflow
+from elmo.checkpoints import many_langs, native
 from elmo.checkpoints.archive import unpacked
+from elmo.checkpoints.bilm_tf import hdf5, tensorflow
 from elmo.checkpoints.checkpoint import Checkpoint, some_names
-from elmo.checkpoints.json_file import read_json_object
 from elmo.errors import CheckpointError
+from elmo.storage.json_file import read_json_object
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A format, and how it is recognised and opened."""
+    """A format, and how it is recognized and opened."""
 
     name: str
     files: str
-    """What is looked for, for the error that it was not found."""
+    """Its files, for error messages."""
     find: Callable[[Path], Callable[[Path | None], Checkpoint] | None]
-    """A path -> what opens the model there, or None. It takes a vocabulary file, or None to look for one."""
+    """A path -> the function that opens the model there, given a vocabulary file or None; or None."""
 
 
 def _find_native(path: Path) -> Callable[[Path | None], Checkpoint] | None:
@@ -36,11 +36,11 @@ def _find_native(path: Path) -> Callable[[Path | None], Checkpoint] | None:
 
 
 def _find_hdf(path: Path) -> Callable[[Path | None], Checkpoint] | None:
-    files = allennlp.find(path)
+    files = hdf5.find(path)
     if files is None:
         return None
-    # Vectors may have been written into a training folder; they do not make an hdf5 model of it.
-    if (files.weights is None or allennlp.holds_something_else(files.weights)) and tensorflow.find(path) is not None:
+    # A training folder with hdf5 files of vectors in it is still a TensorFlow checkpoint.
+    if (files.weights is None or hdf5.holds_something_else(files.weights)) and tensorflow.find(path) is not None:
         return None
     if files.weights is None:
         raise CheckpointError(
@@ -48,7 +48,7 @@ def _find_hdf(path: Path) -> Callable[[Path | None], Checkpoint] | None:
             f"{files.options.stem.replace('options', 'weights')}.hdf5."
         )
     options, weights = files.options, files.weights
-    return lambda vocabulary: allennlp.read(options, weights, vocabulary=vocabulary)
+    return lambda vocabulary: hdf5.read(options, weights, vocabulary=vocabulary)
 
 
 def _find_many_langs(path: Path) -> Callable[[Path | None], Checkpoint] | None:
@@ -64,26 +64,26 @@ def _find_tensorflow(path: Path) -> Callable[[Path | None], Checkpoint] | None:
 LAYOUTS = (
     Layout("elmo-torch folder", f"config.json with format {native.FORMAT!r} + model.safetensors", _find_native),
     Layout(many_langs.FORMAT, "token_embedder.pkl + encoder.pkl", _find_many_langs),
-    Layout(allennlp.FORMAT, "options.json + weights.hdf5", _find_hdf),
+    Layout(hdf5.FORMAT, "options.json + weights.hdf5", _find_hdf),
     Layout(tensorflow.FORMAT, "options.json + model.ckpt-STEP.index and .data-...", _find_tensorflow),
 )
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A model and the name of the format that it was in."""
+    """A model and the name of its format."""
 
     format: str
     checkpoint: Checkpoint
 
 
 def open_checkpoint(path: str | Path, *, vocabulary: str | Path | None = None) -> Checkpoint:
-    """Read a model in any known format. `vocabulary`: the words of a bilm-tf model, if they do not lie beside it."""
+    """Read a model in any known format. `vocabulary`: that of a bilm-tf model, if it is not beside the weights."""
     return open_and_name(path, vocabulary=vocabulary).checkpoint
 
 
 def open_and_name(path: str | Path, *, vocabulary: str | Path | None = None) -> Opened:
-    """As `open_checkpoint`, and say which format it was."""
+    """As `open_checkpoint`, with the name of the format."""
     path = Path(path)
     words = None if vocabulary is None else Path(vocabulary)
     if path.is_file() and zipfile.is_zipfile(path) and path.suffix != ".pkl":
@@ -91,7 +91,7 @@ def open_and_name(path: str | Path, *, vocabulary: str | Path | None = None) -> 
             opened = _open(folder, words, shown=path)
         return replace(opened, format=f"zip of {opened.format}")
     if path.suffix == ".zip" and path.is_file():
-        raise CheckpointError(f"{path} is not a whole zip. Copy or download it again.")
+        raise CheckpointError(f"{path} is not a complete zip file. Copy or download it again.")
     return _open(path, words, shown=path)
 
 
@@ -105,7 +105,7 @@ def _open(path: Path, vocabulary: Path | None, *, shown: Path) -> Opened:
 
 
 def _meta(path: Path) -> dict[str, object]:
-    """NLPL's zips tell about the corpus in meta.json."""
+    """NLPL's zip files describe the corpus in meta.json."""
     meta = (path if path.is_dir() else path.parent) / "meta.json"
     return {"meta": read_json_object(meta, expected="NLPL's facts about a model")} if meta.is_file() else {}
 
@@ -113,10 +113,10 @@ def _meta(path: Path) -> dict[str, object]:
 def _found(path: Path) -> str:
     if path.is_dir():
         names = sorted(inside.name + "/" * inside.is_dir() for inside in path.iterdir())
-        return f"holds no ELMo model that we know (found: {some_names(names, 8) or 'nothing'})"
+        return f"holds no ELMo model in a known format (found: {some_names(names, 8) or 'nothing'})"
     if not path.exists():
         return "does not exist"
-    return "is an empty file" if path.stat().st_size == 0 else "is no file of an ELMo model that we know"
+    return "is an empty file" if path.stat().st_size == 0 else "is not a file of an ELMo model in a known format"
 
 
 def _expected() -> str:

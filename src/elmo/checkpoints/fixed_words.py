@@ -1,8 +1,8 @@
-"""Any model -> one of a fixed list of words, as bilm-tf's `dump_token_embeddings` did.
+"""Any model -> a word-id model with a fixed list of words, as bilm-tf's `dump_token_embeddings` made it.
 
-The token vectors of the words become a table, and the encoder that made them is left behind. For these words the model
-gives the same vectors as before; every other word becomes the unknown one. It is how a model whose token encoder the
-hdf5 layout cannot express (ELMoForManyLangs' code points) gets there.
+The token vectors of the words become a table that replaces the token encoder. For these words the model gives the same
+vectors as before; every other word becomes the unknown word. This is how a model whose token encoder the hdf5 format
+cannot hold (ELMoForManyLangs' code points) is written as hdf5.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WORDS_AT_ONCE = 4096
 
 @torch.no_grad()
 def with_fixed_words(checkpoint: Checkpoint, words: Iterable[str], *, source: str) -> Checkpoint:
-    """The model with a table of these words, after its special tokens, in place of its encoder."""
+    """The model with a table of the special tokens and these words in place of its token encoder."""
     bilm = PretrainedBiLM.from_checkpoint(checkpoint, source=source)
     config = checkpoint.config
     unknown = "<UNK>" if checkpoint.vocabulary is None else checkpoint.vocabulary.unknown
@@ -45,7 +45,7 @@ def with_fixed_words(checkpoint: Checkpoint, words: Iterable[str], *, source: st
     vocabulary = Vocabulary(
         listed, begin_sentence=config.begin_sentence, end_sentence=config.end_sentence, unknown=unknown
     )
-    # The softmax goes by the old vocabulary, so it stays behind.
+    # The softmax belongs to the old vocabulary, so it is dropped.
     return replace(
         checkpoint, config=fixed, tensors={**tensors, _WORD_TABLE: table}, vocabulary=vocabulary, softmax=None
     )

@@ -1,6 +1,7 @@
-"""The Hugging Face Hub: names -> folders, folders -> repositories.
+"""Download models from the Hugging Face Hub, and upload them.
 
-Its own `ModelHubMixin` is not used: it wants to own the constructor and `config.json`, and ours hold more than that.
+The Hub's own client downloads, with its own cache (`HF_HOME`) and locks; `ELMO_OFFLINE` applies too. Its
+`ModelHubMixin` is not used, because it dictates the constructor and the content of `config.json`.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from elmo.errors import CheckpointError
+from elmo.storage.download import is_offline
 
-# Every file that one of the known formats consists of; the rest of a repository stays where it is.
+# The files of all known formats; the rest of a repository is not downloaded.
 MODEL_FILES = [
     "*.json", "*.safetensors", "*.txt", "*.txt.gz", "*.md", "*.hdf5", "*.h5",
     "*.dic", "*.pkl", "checkpoint", "*.index", "*.data-*",
@@ -25,29 +27,26 @@ def fetch(
 
     try:
         folder = snapshot_download(
-            repo_id, revision=revision, token=token, local_files_only=local_files_only, allow_patterns=MODEL_FILES
-        )
+            repo_id, revision=revision, token=token, local_files_only=local_files_only or is_offline(),
+            allow_patterns=MODEL_FILES,
+        )  # fmt: skip
     except HFValidationError as error:
-        raise CheckpointError(
-            f"No model at {repo_id!r}: there is no such file or folder, no bundled model has that name, and it is not "
-            "a Hugging Face Hub name (owner/name). Check the path."
-        ) from error
+        raise CheckpointError(f"{repo_id!r} is not a Hugging Face Hub name (owner/name): {error}") from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise CheckpointError(
-            f"No model at {repo_id!r}: there is no such file or folder here, and the Hugging Face Hub did not give it "
-            f"({type(error).__name__}: {reason}). Check the path or the name; offline, give a folder."
+            f"No model called {repo_id!r}: there is no such file or folder here, and the Hugging Face Hub did not "
+            f"return it ({type(error).__name__}: {reason}). Check the path or the name; offline, download https://huggingface.co/"
+            f"{repo_id} elsewhere and give the folder."
         ) from error
     return Path(folder)
 
 
-def push(
-    folder: Path, repo_id: str, *, private: bool = False, token: str | None = None, message: str = "Upload ELMo model"
-) -> str:
-    """Make the repository if need be, upload the folder, return its address."""
+def push(folder: Path, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
+    """Create the repository if necessary, upload the folder, return its address."""
     from huggingface_hub import HfApi
 
     api = HfApi(token=token)
     address = api.create_repo(repo_id, private=private, exist_ok=True)
-    api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=message)
+    api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Upload ELMo model")
     return str(address)

@@ -1,21 +1,19 @@
-"""ELMoForManyLangs' folders (COMPAT 8): words and code points, torch pickles, an architecture that is often elsewhere.
+"""ELMoForManyLangs' folders: models of words and code points, in torch pickles.
 
     config.json            names the architecture file, by its path on its author's machine
-    cnn_50_100_512_...json the architecture, if it was kept
+    cnn_50_100_512_...json the architecture; often missing
     char.dic, word.dic     token TAB id
     token_embedder.pkl, encoder.pkl
 
-The pickles are opened with torch's `weights_only`, so code in them never runs. Boundary ids are swapped in these
-models: `<eow>` opens a word and `<bow>` closes it. Biases are complete, so nothing is added to the forget gate.
+The pickles are opened with torch's `weights_only`, so code in them never runs. The word boundaries are
+swapped in these models: `<eow>` begins a word and `<bow>` ends it. Their biases include the forget bias.
 
-Left out: writing this format, and the models of its other encoders (`"name": "lstm"`), of which none were published.
+Left out: writing this format, and its other encoders (`"name": "lstm"`), of which no model was published.
 """
 
 from __future__ import annotations
 
-import pickle
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
@@ -25,21 +23,23 @@ import torch
 from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig, WordEmbeddingConfig
-from elmo.checkpoints.checkpoint import Checkpoint, empty_bilm, some_names
-from elmo.checkpoints.json_file import read_json_object
+from elmo.checkpoints.checkpoint import Checkpoint, describing_bilm, empty_bilm, some_names
 from elmo.checkpoints.renames import AS_IS, ZERO_ROW_IN_FRONT, Rename, StoredArray, Transform, read_renamed
-from elmo.errors import CheckpointError, ConfigError, InputError
-from elmo.text.characters import CharacterScheme
+from elmo.checkpoints.torch_pickle import is_plain_tensor, read_torch_pickle
+from elmo.errors import CheckpointError, ConfigError
+from elmo.storage.json_file import read_json_object
+from elmo.storage.text_file import read_text
+from elmo.text.characters import CharacterIds, CharacterScheme
 from elmo.text.vocabulary import Vocabulary
 
 FORMAT = "ELMoForManyLangs"
 BEGIN_SENTENCE, END_SENTENCE, UNKNOWN, PADDING = "<bos>", "<eos>", "<oov>", "<pad>"
-_OPENS_WORD, _CLOSES_WORD = "<eow>", "<bow>"
+_BEGIN_WORD, _END_WORD = "<eow>", "<bow>"
 _PICKLES = ("token_embedder.pkl", "encoder.pkl")
 _WORD_TABLE, _PROJECTION = "token_encoder.word_embedding.weight", "token_encoder.projection."
 _EXPECTED = "an architecture of ELMoForManyLangs: JSON with the keys encoder and token_embedder"
 
-# That of every published model (cnn_50_100_512_4096_sample.json of the old tool), for folders that lack theirs.
+# That of every published model (cnn_50_100_512_4096_sample.json of the old tool), for folders without their file.
 DEFAULT_ARCHITECTURE: dict[str, Any] = {
     "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
     "token_embedder": {
@@ -63,14 +63,8 @@ def find(path: Path) -> Path | None:
 def read(folder: Path) -> Checkpoint:
     """Open a model folder."""
     architecture, source = _architecture(folder)
-    try:
+    with describing_bilm(source, expected=_EXPECTED):
         plan = _plan(folder, architecture)
-    except KeyError as error:
-        raise CheckpointError(f"{source}: {error} is missing. Expected {_EXPECTED}.") from error
-    except (ConfigError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, CheckpointError):
-            raise
-        raise CheckpointError(f"{source} does not describe a biLM: {error} Expected {_EXPECTED}.") from error
     stored = {f"token_embedder.{name}": tensor for name, tensor in _read_pickle(folder / _PICKLES[0]).items()}
     stored |= {f"encoder.{name}": tensor for name, tensor in _read_pickle(folder / _PICKLES[1]).items()}
     tensors = _rename(plan, stored, folder)
@@ -79,12 +73,12 @@ def read(folder: Path) -> Checkpoint:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the architecture and the lexicons say about the tensors to come."""
+    """What the architecture and the lexicons say about the tensors."""
 
     config: BiLMConfig
     vocabulary: Vocabulary | None
     word_dim: int
-    """Width of the stored word vectors; our config has another where they are projected in advance."""
+    """Width of the stored word vectors, before the projection that a model without characters applies to its table."""
 
 
 def _plan(folder: Path, architecture: dict[str, Any]) -> _Plan:
@@ -108,7 +102,7 @@ def _plan(folder: Path, architecture: dict[str, Any]) -> _Plan:
     words = _read_lexicon(folder / "word.dic") if embedder["word_dim"] > 0 else None
     characters = _read_lexicon(folder / "char.dic") if embedder["char_dim"] > 0 else None
     vocabulary = None if words is None else _vocabulary(words, folder / "word.dic")
-    # Without characters, the linear layer after the word vectors is applied to the table once and for all.
+    # Without characters, the linear layer after the word vectors is applied to the table once, here.
     width = embedder["word_dim"] if characters is not None else lstm.projection_dim
     config = BiLMConfig(
         lstm,
@@ -123,7 +117,7 @@ def _plan(folder: Path, architecture: dict[str, Any]) -> _Plan:
 
 def _char_cnn(embedder: dict[str, Any]) -> CharCnnConfig:
     return CharCnnConfig(
-        embedding_dim=embedder["char_dim"],
+        character_dim=embedder["char_dim"],
         filters=tuple((width, number) for width, number in embedder["filters"]),
         num_highway=embedder["n_highway"],
         activation=embedder["activation"],
@@ -131,13 +125,13 @@ def _char_cnn(embedder: dict[str, Any]) -> CharCnnConfig:
 
 
 def _architecture(folder: Path) -> tuple[dict[str, Any], Path]:
-    """The architecture and the file it came from; the default one if the model came without its file."""
+    """The architecture and the file it is from; the default one if that file is missing."""
     settings = folder / "config.json"
     if settings.is_file():
         plain = read_json_object(settings, expected="ELMoForManyLangs' config.json, which names its architecture file")
         if "encoder" in plain and "token_embedder" in plain:
             return plain, settings
-        # The path is one of its author's machine, perhaps a Windows one; its last part is what counts.
+        # The path is one on its author's machine, perhaps a Windows one; only the file name matters.
         name = PureWindowsPath(str(plain.get("config_path", ""))).name
         if name and (folder / name).is_file():
             return read_json_object(folder / name, expected=_EXPECTED), folder / name
@@ -145,13 +139,9 @@ def _architecture(folder: Path) -> tuple[dict[str, Any], Path]:
 
 
 def _read_lexicon(path: Path) -> dict[str, int]:
-    """A .dic file: token TAB id. A token that is white space was lost when it was written: U+3000."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is not UTF-8 (byte {error.start}). Expected lines of token, tab, id.") from error
-    except OSError as error:
-        raise CheckpointError(f"Cannot read {path} ({error.strerror}), which the architecture calls for.") from error
+    """A .dic file: token TAB id. The tool stripped white space when it wrote U+3000, so an empty token is U+3000."""
+    expected = "lines of token, tab and id, which the architecture calls for"
+    text = read_text(path, expected=expected, error=CheckpointError)
     ids: dict[str, int] = {}
     for number, line in enumerate(text.rstrip("\n").split("\n"), start=1):
         token, _, index = ("\t" + line.strip()).rpartition("\t")
@@ -164,49 +154,38 @@ def _read_lexicon(path: Path) -> dict[str, int]:
 def _vocabulary(ids: dict[str, int], path: Path) -> Vocabulary:
     by_id = {index: word for word, index in ids.items()}
     if len(by_id) != len(ids):
-        raise CheckpointError(f"{path} gives one id to two words. Expected an id of its own for every word.")
-    # A hole in the ids is a row that no word reaches.
+        raise CheckpointError(f"{path} gives one id to two words. Expected a different id for every word.")
+    if max(by_id) > 2 * len(by_id) + 1000:
+        raise CheckpointError(
+            f"{path} has ids up to {max(by_id):,} for {len(by_id):,} words. Expected consecutive ids."
+        )
+    # An id that no word has is a row that is never looked up.
     words = tuple(by_id.get(index, f"<unused{index}>") for index in range(max(by_id) + 1))
-    try:
-        return Vocabulary(words, begin_sentence=BEGIN_SENTENCE, end_sentence=END_SENTENCE, unknown=UNKNOWN)
-    except InputError as error:
-        raise CheckpointError(f"{path}: {error}") from error
+    if missing := [token for token in (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN) if token not in ids]:
+        raise CheckpointError(f"{path} lacks {', '.join(missing)}, the special tokens of a vocabulary.")
+    return Vocabulary(words, begin_sentence=BEGIN_SENTENCE, end_sentence=END_SENTENCE, unknown=UNKNOWN)
 
 
 def _scheme(ids: dict[str, int], max_characters: int, path: Path) -> CharacterScheme:
-    special = (PADDING, _OPENS_WORD, _CLOSES_WORD, BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
+    special = (PADDING, _BEGIN_WORD, _END_WORD, BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
     missing = [name for name in special if name not in ids]
     if missing:
         raise CheckpointError(f"{path} lacks {some_names(missing)}. Expected all of {' '.join(special)}.")
-    padding, opens, closes, begin, end, unknown = (ids[name] + 1 for name in special)
-    return CharacterScheme(
-        kind="codepoints", max_characters=max_characters, padding=padding, begin_word=opens, end_word=closes,
+    padding, begin_word, end_word, begin, end, unknown = (ids[name] + 1 for name in special)
+    table = CharacterIds(
+        padding=padding, begin_word=begin_word, end_word=end_word,
         begin_sentence=begin, end_sentence=end, unknown=unknown,
         characters=tuple((token, index + 1) for token, index in ids.items() if len(token) == 1),
         begin_sentence_token=BEGIN_SENTENCE, end_sentence_token=END_SENTENCE,
     )  # fmt: skip
+    return CharacterScheme("codepoints", max_characters, table)
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Torch's remarks about the pickle; the error says enough.
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise CheckpointError(
-            f"{path} is damaged or holds Python code besides weights; code in a model could do anything, so it was not "
-            "run. Expected a state dict of tensors; get the file again, from a source that you trust."
-        ) from error
-    except Exception as error:  # A damaged pickle can raise anything.
-        raise CheckpointError(_damaged(path, error)) from error
-    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
-        raise CheckpointError(f"{path} holds no state dict (names and tensors). Expected one of ELMoForManyLangs.")
-    return {str(name): tensor.float() for name, tensor in loaded.items()}
-
-
-def _damaged(path: Path, error: Exception) -> str:
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(".")
-    return f"Cannot read {path} ({reason}). Expected a whole torch state dict; copy or download it again."
+    loaded = read_torch_pickle(path, expected="a whole torch state dict")
+    if not isinstance(loaded, dict) or not all(map(is_plain_tensor, loaded.values())):
+        raise CheckpointError(f"{path} holds no state dict (names and tensors). Expected an ELMoForManyLangs model.")
+    return {str(name): tensor.detach().float() for name, tensor in loaded.items()}
 
 
 def _rename(plan: _Plan, stored: dict[str, Tensor], folder: Path) -> dict[str, Tensor]:
@@ -214,7 +193,7 @@ def _rename(plan: _Plan, stored: dict[str, Tensor], folder: Path) -> dict[str, T
     parameters = dict(empty_bilm(config).state_dict())
     projected_words = config.char_cnn is None
     if projected_words:
-        # In the file the table is narrower, and the linear layer comes after it.
+        # The stored table is narrower, and is followed by a linear layer.
         assert config.word_embedding is not None
         width = config.lstm.projection_dim
         parameters[_WORD_TABLE] = torch.empty(config.word_embedding.num_words + 1, plan.word_dim, device="meta")
@@ -223,8 +202,8 @@ def _rename(plan: _Plan, stored: dict[str, Tensor], folder: Path) -> dict[str, T
     table = list(renames(config))
     arrays: dict[str, StoredArray] = {name: tensor.numpy() for name, tensor in stored.items()}
     for rename in table:
-        if rename.transform is ZERO_ROW_IN_FRONT and rename.theirs in arrays:
-            # Tables may have more rows than the lexicon reaches.
+        if rename.transform is ZERO_ROW_IN_FRONT and rename.theirs in arrays and arrays[rename.theirs].shape:
+            # Tables may have more rows than the lexicon has ids.
             arrays[rename.theirs] = arrays[rename.theirs][: len(parameters[rename.ours[0]]) - 1]
     tensors = read_renamed(table, arrays, parameters=parameters, is_extra=lambda name: True, source=str(folder))
     if projected_words:
@@ -235,7 +214,7 @@ def _rename(plan: _Plan, stored: dict[str, Tensor], folder: Path) -> dict[str, T
 
 
 def _read_highway(stored: Tensor) -> tuple[Tensor, ...]:
-    # Their gate lets the input through and ours the transformed value: the same gate with the other sign.
+    # Their gate weighs the input and ours the transformed value: the same gate with the opposite sign.
     transform, gate = stored.chunk(2)
     return -gate, transform.contiguous()
 
@@ -248,7 +227,7 @@ HIGHWAY = Transform(
 
 
 def renames(config: BiLMConfig) -> Iterator[Rename]:
-    """The table for one model; its names are those in the two pickles, each behind the pickle's own."""
+    """The table for one model; stored names are those in the two pickles, with the pickle's name as a prefix."""
     theirs, cnn = "token_embedder.", "token_encoder.char_cnn."
     if config.word_embedding is not None:
         yield Rename(theirs + "word_emb_layer.embedding.weight", (_WORD_TABLE,), ZERO_ROW_IN_FRONT)

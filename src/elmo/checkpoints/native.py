@@ -3,93 +3,134 @@
     config.json            the architecture (BiLMConfig) and the card's facts
     model.safetensors      the biLM, and the warm state if there is one
     vocabulary.txt         the words of the softmax or of the word table, if there is one
-    softmax.safetensors    the softmax, if it was kept
-    words.safetensors      what a word cache had computed with these weights, if it was put there
+    softmax.safetensors    the softmax, if the model has one
+    words.safetensors      cached word vectors for these weights (`WordCache.save`), if there are any
     README.md              the model card, if there is one
 
-Weights may be stored as float32, float16, bfloat16, or int8 with one scale a row; they are float32 in memory. Those
-stored as float32 are not read but mapped: opening takes no time, and processes on one machine share them.
+Weights may be stored as float32, float16, bfloat16, or int8 with one scale per row; in memory they are float32. A
+float32 file is memory-mapped: opening it takes no time, and processes on one machine share its pages.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.model import BiLMState
+from elmo.checkpoints.architecture import bilm_config
 from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights
-from elmo.checkpoints.json_file import read_json_object
 from elmo.errors import CheckpointError, ConfigError
+from elmo.settings import to_dict
+from elmo.storage.atomic import fsync_path, staging_folder, write_atomic
+from elmo.storage.json_file import read_json_object
+from elmo.storage.tensors import save_tensors
 from elmo.text.vocabulary import Vocabulary
-from elmo.whole_files import whole_file, write_whole
 
 FORMAT = "elmo-torch"
-VERSION = 1
+VERSION = 2
+MODEL_TYPE = "elmo"
+"""In config.json, for transformers' Auto classes."""
 STORAGES = ("float32", "float16", "bfloat16", "int8")
 CONFIG_FILE, WEIGHTS_FILE, SOFTMAX_FILE = "config.json", "model.safetensors", "softmax.safetensors"
 VOCABULARY_FILE, CACHED_WORDS_FILE = "vocabulary.txt", "words.safetensors"
+FILES = (CONFIG_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE, CACHED_WORDS_FILE)
+"""The files of one model. The card (README.md) and anything else in the folder belong to the user."""
 _SCALE_SUFFIX = ".row_scale"
 _WARM_STATE = ("warm_state.hidden", "warm_state.cell")
+BILM_PARTS = ("token_encoder.", "forward_lstm.", "backward_lstm.", "warm_state.")
+"""Prefixes of the names of a biLM's tensors."""
 _EXPECTED = "the config.json of a model that elmo wrote"
 
 
 def matches(folder: Path) -> bool:
-    """Whether the folder is one of ours."""
+    """Whether the folder is in our format. A damaged one counts, so that reading it reports what is wrong with it."""
     try:
         return read_json_object(folder / CONFIG_FILE, expected=_EXPECTED).get("format") == FORMAT
-    except ValueError:  # a CheckpointError, or no possible name of a file
-        return False
+    except CheckpointError:
+        return (folder / CONFIG_FILE).is_file() and (folder / WEIGHTS_FILE).is_file()
 
 
 def read(folder: Path, *, with_softmax: bool = True) -> Checkpoint:
     """Open a model folder; tensors stay memory-mapped until they are used."""
     plain = _read_config(folder / CONFIG_FILE)
-    config = _bilm_config(plain, folder / CONFIG_FILE)
+    config = bilm_config(plain.get("bilm"), source=str(folder / CONFIG_FILE))
     tensors = read_tensors(folder / WEIGHTS_FILE)
+    if "architectures" in plain:  # written by transformers: drop its prefix, the mix and the classifier
+        tensors = {name.removeprefix(f"{MODEL_TYPE}."): tensor for name, tensor in tensors.items()}
+        tensors = {name: tensor for name, tensor in tensors.items() if name.startswith(BILM_PARTS)}
     warm = [tensors.pop(name, None) for name in _WARM_STATE]
-    warm_state = BiLMState(warm[0], warm[1]) if warm[0] is not None and warm[1] is not None else None
+    warm_state = None
+    if warm[0] is not None and warm[1] is not None:
+        warm_state = _warm_state(warm[0], warm[1], config, folder / WEIGHTS_FILE)
     softmax = _read_softmax(folder / SOFTMAX_FILE) if with_softmax and (folder / SOFTMAX_FILE).exists() else None
     words = folder / VOCABULARY_FILE
-    vocabulary = Vocabulary.load(words, **plain.get("special_tokens", {})) if words.exists() else None
+    vocabulary = Vocabulary.load(words, **_special_tokens(plain, folder / CONFIG_FILE)) if words.exists() else None
     if config.word_embedding is not None and vocabulary is None:
-        raise CheckpointError(f"{folder} holds a model of word ids, but no {VOCABULARY_FILE}. Copy the whole folder.")
-    return Checkpoint(config, tensors, vocabulary, softmax, warm_state, plain.get("card", {}))
+        raise CheckpointError(f"{folder} holds a word-id model, but no {VOCABULARY_FILE}. Copy the whole folder.")
+    card = plain.get("card", {})
+    return Checkpoint(config, tensors, vocabulary, softmax, warm_state, card if isinstance(card, dict) else {})
 
 
-def write(
-    checkpoint: Checkpoint, folder: Path, *, storage: str = "float32", softmax_storage: str | None = None
-) -> None:
-    """Write a model folder; each file appears whole or not at all, the config last."""
-    for kind in (storage, softmax_storage or storage):
-        if kind not in STORAGES:
-            raise ConfigError(f"Weights cannot be stored as {kind!r}; choose one of {', '.join(STORAGES)}.")
-    folder.mkdir(parents=True, exist_ok=True)
+def write(checkpoint: Checkpoint, folder: Path, *, storage: str = "float32") -> None:
+    """Write a model into a folder, which may hold other files.
+
+    All files are complete on disk before the first one is moved into place. Until the last move there is no
+    config.json, so a process that is killed leaves a folder without a model, never a mixture of two.
+    """
+    with staging_folder(folder / "model") as stage:
+        write_files(checkpoint, stage, storage=storage)
+        (folder / CONFIG_FILE).unlink(missing_ok=True)
+        # Files of an older model must not be read as part of this one.
+        for name in FILES:
+            if name != CONFIG_FILE and (stage / name).exists():
+                os.replace(stage / name, folder / name)
+            else:
+                (folder / name).unlink(missing_ok=True)
+        os.replace(stage / CONFIG_FILE, folder / CONFIG_FILE)
+        fsync_path(folder)
+
+
+def write_files(checkpoint: Checkpoint, folder: Path, *, storage: str = "float32") -> None:
+    """Write a model's files into an empty folder."""
+    if storage not in STORAGES:
+        raise ConfigError(f"Weights cannot be stored as {storage!r}; choose one of {', '.join(STORAGES)}.")
     tensors = dict(checkpoint.tensors)
     if checkpoint.warm_state is not None:
         tensors.update(zip(_WARM_STATE, (checkpoint.warm_state.hidden, checkpoint.warm_state.cell), strict=True))
-    # What an older model left in the folder must not be taken for a part of this one.
-    (folder / CACHED_WORDS_FILE).unlink(missing_ok=True)
     write_tensors(tensors, folder / WEIGHTS_FILE, storage)
-    plain: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bilm": checkpoint.config.to_dict()}
+    write_companions(checkpoint, folder, storage)
+    plain: dict[str, Any] = {"format": FORMAT, "version": VERSION, "model_type": MODEL_TYPE}
+    plain["bilm"] = to_dict(checkpoint.config)
+    if checkpoint.vocabulary is not None:
+        plain["special_tokens"] = special_tokens(checkpoint.vocabulary)
+    plain["card"] = checkpoint.card
+    write_atomic(folder / CONFIG_FILE, json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_companions(checkpoint: Checkpoint, folder: Path, storage: str = "float32") -> None:
+    """Write the softmax and the vocabulary, and delete those of an older model with its cached words."""
+    (folder / CACHED_WORDS_FILE).unlink(missing_ok=True)
     if checkpoint.softmax is not None:
-        write_tensors({**vars(checkpoint.softmax)}, folder / SOFTMAX_FILE, softmax_storage or storage)
+        write_tensors({**vars(checkpoint.softmax)}, folder / SOFTMAX_FILE, storage)
     else:
         (folder / SOFTMAX_FILE).unlink(missing_ok=True)
     if checkpoint.vocabulary is not None:
         checkpoint.vocabulary.save(folder / VOCABULARY_FILE)
-        names = ("begin_sentence", "end_sentence", "unknown")
-        plain["special_tokens"] = dict(zip(names, checkpoint.vocabulary.special_tokens, strict=True))
     else:
         (folder / VOCABULARY_FILE).unlink(missing_ok=True)
-    plain["card"] = checkpoint.card
-    write_whole(folder / CONFIG_FILE, json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
+
+
+def special_tokens(vocabulary: Vocabulary) -> dict[str, str]:
+    """A vocabulary's special tokens under the names that config.json uses."""
+    return dict(zip(("begin_sentence", "end_sentence", "unknown"), vocabulary.special_tokens, strict=True))
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -102,26 +143,34 @@ def _read_config(path: Path) -> dict[str, Any]:
     return plain
 
 
-def _bilm_config(plain: dict[str, Any], path: Path) -> BiLMConfig:
-    try:
-        return BiLMConfig.from_dict(plain["bilm"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise CheckpointError(
-            f"{path} does not describe a biLM: {reason}. Save the model again with this version of elmo."
-        ) from error
+def _special_tokens(plain: dict[str, Any], path: Path) -> dict[str, str]:
+    tokens = plain.get("special_tokens", {})
+    known = ("begin_sentence", "end_sentence", "unknown")
+    if not isinstance(tokens, dict) or not all(
+        name in known and isinstance(token, str) for name, token in tokens.items()
+    ):
+        raise CheckpointError(f"{path}: special_tokens is {str(tokens)[:60]}; expected strings for {', '.join(known)}.")
+    return tokens
+
+
+def _warm_state(hidden: Tensor, cell: Tensor, config: BiLMConfig, path: Path) -> BiLMState:
+    shapes = [(2, config.lstm.num_layers, 1, width) for width in (config.lstm.projection_dim, config.lstm.cell_dim)]
+    if [hidden.shape, cell.shape] != shapes:
+        found = f"{tuple(hidden.shape)} and {tuple(cell.shape)}"
+        raise CheckpointError(f"The warm state in {path} has the shapes {found}; expected {shapes[0]} and {shapes[1]}.")
+    return BiLMState(hidden, cell)
 
 
 def _read_softmax(path: Path) -> SoftmaxWeights:
     tensors = read_tensors(path)
-    if tensors.keys() != {"weight", "bias"}:
-        found = ", ".join(sorted(tensors)) or "nothing"
+    if tensors.keys() != {"weight", "bias"} or tensors["weight"].shape[:1] != tensors["bias"].shape:
+        found = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in sorted(tensors.items())) or "nothing"
         raise CheckpointError(f"{path} holds {found}; expected the weight and the bias of a softmax.")
     return SoftmaxWeights(tensors["weight"], tensors["bias"])
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file in any of our storages, as float32."""
+    """The tensors of a safetensors file, stored in any of `STORAGES`, as float32."""
     try:
         stored = load_file(path)
     except (OSError, SafetensorError) as error:
@@ -132,37 +181,27 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     tensors = {}
     for name, tensor in stored.items():
         scale = scales.get(name + _SCALE_SUFFIX)
+        if scale is not None and scale.shape != (*tensor.shape[:1], *(1 for _ in tensor.shape[1:])):
+            raise CheckpointError(f"{path}: {name} is {tuple(tensor.shape)}, but its scales are {tuple(scale.shape)}.")
         tensors[name] = tensor.float() if scale is None else tensor.float().mul_(scale.float())
     return tensors
 
 
 def write_tensors(tensors: dict[str, Tensor], path: Path, storage: str = "float32") -> None:
-    """Write a safetensors file, whole or not at all."""
+    """Write a safetensors file, stored as one of `STORAGES`."""
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        tensor = tensor.detach().cpu()
+        tensor = tensor.detach()
         if storage == "int8" and tensor.dim() >= 2 and not name.startswith("warm_state"):
-            stored[name], stored[name + _SCALE_SUFFIX] = _quantise_rows(tensor)
+            stored[name], stored[name + _SCALE_SUFFIX] = _quantize_rows(tensor)
         elif storage in ("float16", "bfloat16"):
-            stored[name] = tensor.to(getattr(torch, storage)).contiguous()
+            stored[name] = tensor.to(getattr(torch, storage))
         else:
-            stored[name] = tensor.contiguous()
-    _own_memory(stored)
-    with whole_file(path) as partial:
-        save_file(stored, partial, metadata={"format": "pt"})
+            stored[name] = tensor
+    save_tensors(stored, path, metadata={"format": "pt"})
 
 
-def _quantise_rows(tensor: Tensor) -> tuple[Tensor, Tensor]:
+def _quantize_rows(tensor: Tensor) -> tuple[Tensor, Tensor]:
     scale = tensor.flatten(1).abs().amax(dim=1).clamp_min(1e-12) / 127
     scale = scale.reshape(-1, *[1] * (tensor.dim() - 1))
     return (tensor / scale).round().to(torch.int8), scale
-
-
-def _own_memory(stored: dict[str, Tensor]) -> None:
-    """Safetensors refuses tensors that share memory, such as a softmax that is also the word table."""
-    seen: set[int] = set()
-    for name, tensor in stored.items():
-        storage = tensor.untyped_storage().data_ptr()
-        if storage in seen:
-            stored[name] = tensor.clone()
-        seen.add(storage)

@@ -1,30 +1,34 @@
-"""A biLM with what came along in its files: what `elmo.load` gives, and how it is saved.
+"""`elmo.load`: a biLM with everything else in its files, and how it is saved.
 
-A name is, in this order: a path, the name of a bundled model, a Hugging Face Hub repository. Opening a path or a
-bundled model never touches the network.
+A name is, in this order: a path, a bundled model, a published model (`elmo models` lists them), a Hugging Face Hub
+repository (owner/name). The network is used for the last two only, and only until they are cached.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self, cast, get_args
 
+import torch
+
 from elmo.bilm.config import BiLMConfig
-from elmo.bilm.fingerprint import fingerprint
-from elmo.bilm.kernels.packing import Precision
+from elmo.bilm.kernels.binding import Precision
 from elmo.bilm.model import BiLM, BiLMState
-from elmo.checkpoints import hub, native
+from elmo.checkpoints import hub, native, published
 from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, empty_bilm, fill
 from elmo.checkpoints.detect import open_checkpoint
 from elmo.errors import CheckpointError, ConfigError
-from elmo.text.batches import TokenIndexer
+from elmo.settings import to_dict
+from elmo.storage.digest import tensor_digest
+from elmo.text.indexer import TokenIndexer
 from elmo.text.vocabulary import Vocabulary
 
 BUNDLED_MODELS = Path(__file__).parent.parent / "models"
 DEFAULT_MODEL = "english"
-# A name that ends like this is a file's, so the Hub need not be asked for it.
+# A name that ends like this is a file, so the Hub is not asked for it.
 _FILE_SUFFIXES = (".hdf5", ".h5", ".json", ".zip", ".pkl", ".index", ".safetensors", ".txt")
 
 
@@ -50,13 +54,13 @@ class PretrainedBiLM(BiLM):
             max_word_characters=None if config.word_embedding is None else config.word_embedding.max_characters,
         )
 
-    def identity(self) -> str:
-        """Tells models apart by their architecture and weights, whatever they are called."""
-        return fingerprint(self, beside=json.dumps(self.config.to_dict(), sort_keys=True))
+    def digest(self) -> str:
+        """Of the architecture and the weights, whatever the model is called."""
+        return tensor_digest(self.state_dict(), beside=json.dumps(to_dict(self.config), sort_keys=True))
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *, source: str) -> Self:
-        """A model around the tensors of a checkpoint, which are not copied."""
+        """A model that uses the tensors of a checkpoint without copying them."""
         bilm = empty_bilm(checkpoint.config, cls)
         assert isinstance(bilm, cls)
         fill(bilm, checkpoint.tensors, source=source)
@@ -67,7 +71,7 @@ class PretrainedBiLM(BiLM):
         return bilm.eval()
 
     def to_checkpoint(self) -> Checkpoint:
-        """All that a file needs."""
+        """Everything that is written to files."""
         tensors = dict(self.state_dict())
         return Checkpoint(self.config, tensors, self.vocabulary, self.softmax, self.warm_state, self.card)
 
@@ -81,14 +85,15 @@ class PretrainedBiLM(BiLM):
         local_files_only: bool = False,
         precision: str = "float32",
     ) -> Self:
-        """Open a path, a bundled model or a Hub repository, in whichever ELMo format it is.
+        """Open a path, a bundled or published model or a Hub repository, in whichever ELMo format it is.
 
-        `precision`: how the CPU kernels keep the LSTMs' weights; float16, bfloat16 and int8 are faster and less exact.
+        `precision`: of the LSTMs' weights in the CPU kernels; float16, bfloat16 and int8 are faster and less exact.
         """
         if precision not in get_args(Precision):
             raise ConfigError(f"Unknown precision {precision!r}; expected one of {', '.join(get_args(Precision))}.")
         path = locate(name, revision=revision, token=token, local_files_only=local_files_only)
-        bilm = cls.from_checkpoint(open_checkpoint(path), source=str(path))
+        with torch.inference_mode(False):  # tensors made in inference mode could not be trained later
+            bilm = cls.from_checkpoint(open_checkpoint(path), source=str(path))
         bilm.precision = cast(Precision, precision)
         return bilm
 
@@ -97,7 +102,7 @@ class PretrainedBiLM(BiLM):
         native.write(self.to_checkpoint(), Path(folder), storage=storage)
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
-        """Upload to the Hugging Face Hub; returns the repository's address."""
+        """Upload to the Hugging Face Hub; returns the address of the repository."""
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
             return hub.push(Path(folder), repo_id, private=private, token=token)
@@ -106,23 +111,55 @@ class PretrainedBiLM(BiLM):
 def locate(
     name: str | Path | None, *, revision: str | None = None, token: str | None = None, local_files_only: bool = False
 ) -> Path:
-    """Where a model's files are; None means the bundled default."""
+    """The path of a model's files, downloaded first if necessary; None means the bundled default."""
     name = DEFAULT_MODEL if name is None else name
     path = Path(name)
-    # TensorFlow users name a checkpoint by what its files have in common.
+    # TensorFlow users name a checkpoint by the common prefix of its files.
     if path.exists() or path.with_name(path.name + ".index").exists():
         return path
-    bundled = BUNDLED_MODELS / str(name)
-    if bundled.is_dir() and bundled.parent == BUNDLED_MODELS:
-        return bundled
-    if path.suffix in _FILE_SUFFIXES or path.is_absolute() or str(name).startswith((".", "~")):
-        raise CheckpointError(f"No model at {str(name)!r}: there is no such file or folder. Check the path.")
-    return hub.fetch(str(name), revision=revision, token=token, local_files_only=local_files_only)
+    if str(name) in bundled_models():
+        return BUNDLED_MODELS / name
+    if str(name) in published.catalogue():
+        return published.obtain(published.catalogue()[str(name)], local_files_only=local_files_only)
+    parts = str(name).split("/")
+    if len(parts) == 2 and all(parts) and not _is_surely_a_path(path):
+        return hub.fetch(str(name), revision=revision, token=token, local_files_only=local_files_only)
+    raise CheckpointError(
+        f"No model called {str(name)!r}: there is no such file or folder, and no bundled or published model has that "
+        f"name.{_suggestion(path)} `elmo models` lists the names; one of the Hugging Face Hub is owner/name."
+    )
+
+
+def bundled_models() -> list[str]:
+    """The models that come with the package."""
+    return sorted(folder.name for folder in BUNDLED_MODELS.iterdir() if folder.is_dir())
+
+
+def _is_surely_a_path(path: Path) -> bool:
+    """Whether a name cannot be that of a Hub repository."""
+    return (
+        path.suffix in _FILE_SUFFIXES
+        or path.is_absolute()
+        or str(path).startswith(("~", ".."))
+        or path.parent.is_dir()  # a mistyped file in a folder that exists
+    )
+
+
+def _suggestion(path: Path) -> str:
+    """The nearest file beside a path that does not exist, or else the nearest name of a model."""
+    try:
+        beside = [str(path.with_name(near.name)) for near in path.parent.iterdir()]
+    except OSError:
+        beside = []
+    names = [*bundled_models(), *published.catalogue()] if path.parent == Path() else []
+    near = get_close_matches(str(path), [*names, *beside], n=1, cutoff=0.8)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def load(name: str | Path | None = None, *, precision: str = "float32", **options: Any) -> PretrainedBiLM:
     """Open an ELMo model: ours, bilm-tf's, AllenNLP's or ELMoForManyLangs'; without a name, the bundled one.
 
-    The options are those of `PretrainedBiLM.from_pretrained`.
+    `name`: a path, or the name of a bundled, published (`elmo models`) or Hub model. The other options are
+    those of `PretrainedBiLM.from_pretrained`.
     """
     return PretrainedBiLM.from_pretrained(locate(name, **options), precision=precision)

@@ -19,23 +19,21 @@ from typer.main import get_command
 # name -> (module, function or Typer app in it, the line that `elmo --help` shows)
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "embed": ("embed", "embed", "Turn text into vectors."),
+    "embed-corpus": ("embed_corpus", "embed_corpus", "Turn a corpus into vectors, on Ray, Spark or this machine."),
     "tokenize": ("tokenize", "tokenize", "Show the tokens that a text is split into."),
     "info": ("info", "info", "Describe a model and how it runs here."),
     "convert": ("convert", "convert", "Turn one model format into another."),
     "export": ("export", "app", "Write a model for onnxruntime, or its words for word2vec readers."),
+    "models": ("models", "models", "List the models that open by name: bundled, cached, published."),
     "pretrain": ("pretrain", "pretrain", "Train a biLM on plain text."),
     "finetune": ("finetune", "finetune", "Adapt a biLM to a domain's text."),
     "perplexity": ("perplexity", "perplexity", "Measure how well a biLM predicts a text."),
     "score": ("score", "score", "Log-probability of every token, from both sides."),
     "fill": ("fill", "fill", "The most likely words for a hidden position."),
     "task": ("task", "app", "Train, evaluate and use the six tasks of the paper."),
-    "probe": ("probe", "app", "What each layer knows: parts of speech, word senses."),
-    "card": ("card", "card", "All figures for a model's card in one run."),
-    "ablate": ("ablate", "app", "What of ELMo a task needs: layers, places, amounts of data."),
-    "weights": ("weights", "weights", "What each layer counts for in trained task models."),
     "neighbours": ("neighbours", "app", "The nearest occurrences of a word in a corpus."),
     "similarity": ("similarity", "similarity", "One word's occurrences in two dimensions."),
-    "reproduce": ("reproduce", "reproduce", "The paper's tables and figures for a model, in one report."),
+    "paper": ("paper", "app", "Reproduce the paper's tables and figures."),
     "serve": ("serve", "serve", "Vectors over HTTP, and a page to look at them."),
 }
 
@@ -57,6 +55,10 @@ class LazyCommand(TyperCommand):
 class LazyGroup(TyperGroup):
     """Finds subcommands by name without importing them."""
 
+    def __init__(self, **settings: Any) -> None:
+        commands = {name: LazyCommand(name, help=summary) for name, (_, _, summary) in COMMANDS.items()}
+        super().__init__(**{**settings, "commands": commands})
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -64,12 +66,6 @@ class LazyGroup(TyperGroup):
             # The reader of our output (head, less) has seen enough. What is still buffered goes nowhere, quietly.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return LazyCommand(cmd_name, help=COMMANDS[cmd_name][2]) if cmd_name in COMMANDS else None
 
 
 app = typer.Typer(
@@ -115,10 +111,12 @@ def main() -> None:
         typer.echo(f"elmo: {error}", err=True)
         raise SystemExit(2) from None
     except OSError as error:
-        if error.filename is None:
+        if error.errno is None:
             raise
         # A file that cannot be read or written, met where nobody asked beforehand.
         typer.echo(
-            f"elmo: {error.filename} cannot be used ({error.strerror}); check the path and its rights.", err=True
+            f"elmo: {error.filename or 'A file'} cannot be used ({error.strerror}); check the path, its rights and "
+            "the space on its disk.",
+            err=True,
         )
         raise SystemExit(2) from None

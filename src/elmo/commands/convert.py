@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmo.commands import options
 from elmo.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -31,69 +32,82 @@ class Storage(StrEnum):
     int8 = "int8"
 
 
-def convert(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="A model: folder, file, zip, bundled name or Hub name.")],
-    target: Annotated[Path, typer.Argument(metavar="DST", help="A folder to make, or a file that ends in .hdf5.")],
+@dataclass(frozen=True)
+class Target:
+    """How the converted model is written."""
+
     to: Annotated[
         Format | None,
-        typer.Option(
-            help="native: our folder; hdf5: options.json and weights for bilm-tf and AllenNLP. Default: by DST."
-        ),
-    ] = None,
-    storage: Annotated[Storage, typer.Option(help="How a native model's weights are stored.")] = Storage.float32,
-    softmax_storage: Annotated[Storage | None, typer.Option(help="The same for its softmax, if otherwise.")] = None,
+        typer.Option(help="native (our folder) or hdf5 (weights and options for AllenNLP). Default: by DST's suffix."),
+    ] = None
+    storage: Annotated[Storage, typer.Option(help="The number type of a native model's weights.")] = Storage.float32
+    force: options.Force = False
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is changed on the way."""
+
     words: Annotated[
         Path | None,
-        typer.Option(help="Make a model of these words only, one a line: its token encoder becomes a table."),
-    ] = None,
+        typer.Option(help="A file with one word per line: the model gets a table of these words and no characters."),
+    ] = None
     average_with: Annotated[
         list[str] | None,
-        typer.Option("--average", help="Another model of the same training: the weights become the mean. Repeat it."),
-    ] = None,
+        typer.Option("--average", help="Another model to average the weights with; may be given several times."),
+    ] = None
     warm_text: Annotated[
-        str | None,
-        typer.Option(help="Sentences, one a line, whose mean state is kept with a native model for --state warm."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what stands at DST.")] = False,
+        str | None, typer.Option(help="Sentences, one per line, whose mean state is saved for --state warm.")
+    ] = None
+
+    def apply(self, checkpoint: Checkpoint, source: str) -> Checkpoint:
+        from elmo.checkpoints.fixed_words import with_fixed_words
+
+        if self.average_with:
+            from elmo.checkpoints.average import average
+            from elmo.checkpoints.detect import open_checkpoint
+            from elmo.checkpoints.pretrained import locate
+
+            others = {name: open_checkpoint(locate(name)) for name in self.average_with}
+            checkpoint = average({source: checkpoint, **others})
+        if self.words is not None:
+            checkpoint = with_fixed_words(checkpoint, _read_words(self.words), source=source)
+        if self.warm_text is not None:
+            checkpoint = _with_warm_state(checkpoint, self.warm_text, source=source)
+        return checkpoint
+
+
+@options.option_groups
+def convert(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="The model: a path, a bundled, published or Hub name.")],
+    destination: Annotated[Path, typer.Argument(metavar="DST", help="A new folder, or a file that ends in .hdf5.")],
+    target: Target,
+    changes: Changes,
 ) -> None:
-    """Turn any ELMo model into our format, or into the hdf5 files of bilm-tf and AllenNLP."""
-    is_hdf_name = target.suffix in (".hdf5", ".h5")
-    to = to or (Format.hdf5 if is_hdf_name else Format.native)
+    """Convert any ELMo model to our format, or to the hdf5 files of bilm-tf and AllenNLP."""
+    is_hdf_name = destination.suffix in (".hdf5", ".h5")
+    to = target.to or (Format.hdf5 if is_hdf_name else Format.native)
     if to is Format.native and is_hdf_name:
         raise ConfigError(
-            f"A native model is a folder, but {target} is the name of an hdf5 file. Give another, or --to hdf5."
+            f"A native model is a folder, but {destination} is the name of an hdf5 file. Give another, or --to hdf5."
         )
-    if to is Format.hdf5 and storage is not Storage.float32:
-        raise ConfigError(f"The hdf5 files hold float32 only; --storage {storage} needs --to native.")
-    if to is Format.hdf5 and softmax_storage is not None:
-        raise ConfigError("The hdf5 files hold no softmax; --softmax-storage needs --to native.")
-    if to is Format.hdf5 and warm_text is not None:
+    if to is Format.hdf5 and target.storage is not Storage.float32:
+        raise ConfigError(f"The hdf5 files hold float32 only; --storage {target.storage} needs --to native.")
+    if to is Format.hdf5 and changes.warm_text is not None:
         raise ConfigError("The hdf5 files hold no warm state; --warm-text needs --to native.")
-    if target.is_file() and not force:  # The rest is checked when the files are known; this saves opening the model.
-        raise ConfigError(f"{target} exists already. Give another name, or --force to replace it.")
+    if destination.is_file() and not target.force:  # checked again later; this saves opening the model
+        raise ConfigError(f"{destination} exists already. Give another name, or --force to replace it.")
 
     from elmo.checkpoints.detect import open_and_name
     from elmo.checkpoints.export import write_hdf5, write_native
-    from elmo.checkpoints.fixed_words import with_fixed_words
     from elmo.checkpoints.pretrained import locate
 
     opened = open_and_name(locate(source))
-    checkpoint = opened.checkpoint
-    if average_with:
-        from elmo.checkpoints.average import average
-
-        others = {name: open_and_name(locate(name)).checkpoint for name in average_with}
-        checkpoint = average({source: checkpoint, **others})
-    if words is not None:
-        checkpoint = with_fixed_words(checkpoint, _read_words(words), source=source)
-    if warm_text is not None:
-        checkpoint = _with_warm_state(checkpoint, warm_text, source=source)
+    checkpoint = changes.apply(opened.checkpoint, source)
     if to is Format.hdf5:
-        written = write_hdf5(checkpoint, target, force=force)
+        written = write_hdf5(checkpoint, destination, force=target.force)
     else:
-        written = write_native(
-            checkpoint, target, storage=storage, softmax_storage=softmax_storage, force=force, source=source
-        )
+        written = write_native(checkpoint, destination, storage=target.storage, force=target.force, source=source)
     typer.echo(f"{source} ({opened.format}) -> {', '.join(str(path) for path in written)}")
     for note in _left_out(checkpoint, opened.checkpoint, to):
         typer.echo(f"Left out: {note}.")
@@ -112,14 +126,12 @@ def _with_warm_state(checkpoint: Checkpoint, text: str, *, source: str) -> Check
 
 
 def _read_words(path: Path) -> list[str]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}). Expected one word a line.") from error
-    except OSError as error:
-        raise InputError(f"Cannot read {path} ({error.strerror}). Expected a file with one word a line.") from error
+    from elmo.storage.text_file import read_text
+    from elmo.text.vocabulary import SKIPPED_LINE
+
+    text = read_text(path, expected="one word a line", error=InputError)
     words = [line.strip() for line in text.split("\n")]
-    words = [word for word in words if word]
+    words = [word for word in words if word and word != SKIPPED_LINE]
     if not words:
         raise InputError(f"{path} holds no words. Expected one word a line.")
     return words

@@ -6,145 +6,97 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmo.errors import ConfigError, ElmoError
+from elmo.commands import options
+from elmo.errors import ConfigError
 
 if TYPE_CHECKING:
     from elmo.embedding.to_file import FileReport
     from elmo.text.inputs import ReadProgress
 
-_LAYERS = "all, average, top, concat, a layer's index (0 is the token layer), or weights such as 0.2,0.3,0.5."
-_PARTITION_MB = 8.0
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What of a table's rows goes to the output."""
+
+    id_column: options.IdColumn = None
+    keep: options.Keep = None
 
 
-def embed(
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, quoted patterns, or - for stdin.")],
-    output: Annotated[
-        str,
-        typer.Option("-o", "--output", help="The file to write; its ending tells the format. With --engine a folder."),
-    ],
-    model: Annotated[
-        str | None,
-        typer.Option("-m", "--model", help="A path, a bundled name or a Hub name. Default: the bundled one."),
-    ] = None,
-    input_format: Annotated[
-        str,
-        typer.Option("--format", help="text, lines, tokens, conllu, csv, tsv, jsonl, parquet; auto goes by the name."),
-    ] = "auto",
-    column: Annotated[str | None, typer.Option(help="The column or field that holds the text.")] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="ptb-like or whitespace. Default: the model's own.")] = None,
-    layers: Annotated[str, typer.Option(help=_LAYERS)] = "all",
-    pool: Annotated[str | None, typer.Option(help="mean or max: one vector for each sentence, of each layer.")] = None,
+@dataclass(frozen=True)
+class StateOptions:
+    """The state that sentences start from; the names are those of `Embedder`."""
+
+    state: options.State = "reset"
+    batch_size: Annotated[int, typer.Option(help="The sentences in a batch, for --state carry only.")] = 64
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """The file of vectors."""
+
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; its suffix tells the format.")]
     out_format: Annotated[
-        str | None, typer.Option(help="hdf5 (AllenNLP's layout), npz, parquet, arrow, safetensors or jsonl.")
-    ] = None,
-    dtype: Annotated[str, typer.Option(help="The numbers in the file: float32 or float16.")] = "float32",
-    precision: Annotated[
-        str, typer.Option(help="The model's weights in memory: float32; or, faster and less exact, float16 or int8.")
-    ] = "float32",
-    compress: Annotated[bool, typer.Option("--compress", help="Smaller files, slower to write and read.")] = False,
-    state: Annotated[
-        str,
-        typer.Option(help="reset: each sentence for itself; warm: the model's saved state; carry: as the old tools."),
-    ] = "reset",
-    batch_size: Annotated[int, typer.Option(help="Sentences of a batch, for --state carry alone.")] = 64,
-    batch_tokens: Annotated[int, typer.Option(help="Tokens in work at once; fewer need less memory.")] = 4096,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an output that exists.")] = False,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch (with --engine: 1).")] = 0,
-    engine: Annotated[
         str | None,
-        typer.Option(help="ray, spark or local: inputs on any file system into Parquet partitions (docs: scale)."),
-    ] = None,
-    address: Annotated[str | None, typer.Option(help="A Ray cluster; by default one is started here.")] = None,
-    master: Annotated[str | None, typer.Option(help="A Spark cluster; by default one is started here.")] = None,
-    workers: Annotated[int, typer.Option(help="Processes of the engine; 0: as many as the CPUs allow.")] = 0,
-    partition_mb: Annotated[
-        float | None, typer.Option(help="Text in one partition, for --engine; 8 unless told.")
-    ] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(help="A column to write beside the vectors, for --engine; may come again.")
-    ] = None,
-    split_sentences: Annotated[
-        bool, typer.Option("--split-sentences", help="Rows are documents; embed their sentences. For --engine.")
-    ] = False,
-) -> None:
-    """Turn text into vectors. A run that was stopped goes on with --resume; the output appears when it is whole."""
-    if resume and force:
-        raise ConfigError("--resume goes on and --force starts over; give one of them.")
-    if engine is not None:
-        if state != "reset" or out_format not in (None, "parquet"):
-            raise ConfigError("Engines embed each row for itself (--state reset), and write Parquet.")
-        from elmo.commands.embed_corpus import embed_corpus
+        typer.Option(help="hdf5 (AllenNLP's layout), npz, parquet, arrow or jsonl. Default: by the file's suffix."),
+    ] = None
+    compress: options.Compress = False
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a run that was stopped.")] = False
+    force: options.Force = False
 
-        embed_corpus(
-            inputs, output, engine=engine, address=address, master=master, workers=workers,
-            partition_mb=_PARTITION_MB if partition_mb is None else partition_mb,
-            settings={
-                "model": model, "column": column or "text", "layers": layers, "pooling": pool, "dtype": dtype,
-                "precision": precision, "tokenizer": tokenizer, "batch_tokens": batch_tokens,
-            },
-            input_format=input_format, keep=tuple(keep or ()), split_sentences=split_sentences, compress=compress,
-            threads=threads or 1, overwrite=force,
-        )  # fmt: skip
-        return
-    _refuse_engine_options(address, master, keep, workers or split_sentences, partition_mb is not None)
-    from elmo.embedding.embedder import Embedder
+
+@options.option_groups
+def embed(
+    inputs: options.Inputs,
+    file: FileOptions,
+    model: options.ModelOptions,
+    text: options.TextOptions,
+    table: TableOptions,
+    vectors: options.VectorOptions,
+    state: StateOptions,
+) -> None:
+    """Turn text into vectors. The output file appears when it is complete; --resume continues a run that stopped."""
+    if file.resume and file.force:
+        raise ConfigError("--resume continues a run and --force starts it again; give one of them.")
     from elmo.embedding.to_file import embed_to_file
     from elmo.embedding.writers.formats import format_of
-    from elmo.text.inputs import ReadProgress, read_sentences
+    from elmo.text.inputs import RowOptions, read_sentences
 
-    path = Path(output)
-    format_name = out_format or format_of(path)
-    _set_threads(threads)
-    embedder = Embedder(
-        model, layers=layers, pooling=pool, dtype=dtype, precision=precision, state=state,  # type: ignore[arg-type]
-        batch_size=batch_size, batch_tokens=batch_tokens, tokenizer=tokenizer,
-    )  # fmt: skip
-    read = ReadProgress()
-    sentences = read_sentences(inputs, format=input_format, tokenizer=embedder.tokenizer, column=column, progress=read)
+    format_name = file.out_format or format_of(file.output)
+    embedder = model.embedder(**vars(vectors), **vars(state), tokenizer=text.tokenizer)
+    rows = RowOptions(text.column, table.id_column, tuple(table.keep or ()))
+    sentences = read_sentences(
+        inputs, format=text.input_format, tokenizer=embedder.tokenizer, columns=rows, offsets=True
+    )
     started = time.monotonic()
-    with _told_when_stopped(path), _progress_bar(read) as show:
+    with _told_when_stopped(file.output), _progress_bar(rows.progress) as show:
         report = embed_to_file(
-            embedder, sentences, path, format_name=format_name, compress=compress, resume=resume, overwrite=force,
+            embedder,
+            sentences,
+            file.output,
+            format_name=format_name,
+            compress=file.compress,
+            resume=file.resume,
+            overwrite=file.force,
+            columns=rows,
             progress=show,
-        )  # fmt: skip
-    _tell(report, embedder.model.config, path, time.monotonic() - started)
-
-
-def _refuse_engine_options(*given: object) -> None:
-    if any(given):
-        raise ConfigError(
-            "--address, --master, --workers, --partition-mb, --keep and --split-sentences need --engine (ray, spark or "
-            "local)."
         )
-
-
-def _set_threads(threads: int) -> None:
-    if threads < 0:
-        raise ConfigError(f"--threads is {threads}; expected 1 or more, or 0 for torch's choice.")
-    if threads:
-        import torch
-
-        torch.set_num_threads(threads)
+    _tell(report, embedder.model.config, file.output, time.monotonic() - started)
 
 
 @contextmanager
 def _told_when_stopped(output: Path) -> Iterator[None]:
-    kept = f"What is finished is kept beside the output ({output.name}.partial); go on with --resume."
     try:
         yield
     except KeyboardInterrupt:
+        kept = f"Finished sentences are in {output.name}.partial; continue with --resume."
         typer.echo(f"elmo: stopped. {kept}", err=True)
         raise typer.Exit(130) from None
-    except ElmoError:
-        raise
-    except OSError as error:
-        raise ConfigError(f"Cannot write {output}: {error.strerror or error}. {kept}") from error
 
 
 @contextmanager
@@ -168,25 +120,25 @@ def _progress_bar(read: ReadProgress) -> Iterator[Any]:
             if now - drawn < 0.2:
                 return
             drawn = now
-            speed = report.num_tokens / (now - started)
-            shown = f"{report.num_tokens:,} tokens, {speed:,.0f} a second"
-            total = _estimate_tokens(report, read)
-            if total is None:
-                bar.update(task, shown=shown)
-                return
-            done = report.num_tokens + report.num_tokens_resumed
-            left = _duration((total - done) / max(speed, 1))
-            share = min(done / total, 1.0)
-            bar.update(task, total=1.0, completed=share, shown=f"{share:4.0%}, {shown}, {left} left")
+            shown, share = _describe(report, read, now - started)
+            bar.update(task, total=None if share is None else 1.0, completed=share or 0.0, shown=shown)
 
         yield show
 
 
-def _estimate_tokens(report: FileReport, read: ReadProgress) -> float | None:
-    """How many tokens the whole input will have, going by what has been read of it."""
-    if not read.bytes_total or not read.bytes_read:
-        return None
-    return max(report.num_tokens_read * read.bytes_total / read.bytes_read, 1)
+def _describe(report: FileReport, read: ReadProgress, seconds: float) -> tuple[str, float | None]:
+    """What to show beside the bar, and the share of the work that is done, if the input's length is known.
+
+    Goes by the tokens that have been embedded: a window's vectors are written in one go when its last batch is done.
+    """
+    speed = report.num_tokens_embedded / max(seconds, 1e-9)
+    shown = f"{report.num_tokens_embedded:,} tokens, {speed:,.0f} a second"
+    if not read.bytes_total or not read.bytes_read or not report.num_tokens_embedded:
+        return shown, None
+    total = report.num_tokens_read * max(read.bytes_total / read.bytes_read, 1.0)
+    done = min(report.num_tokens_embedded + report.num_tokens_resumed, total)
+    left = _duration((total - done) / speed)
+    return f"{done / total:4.0%}, {shown}, {left} left", done / total
 
 
 def _duration(seconds: float) -> str:

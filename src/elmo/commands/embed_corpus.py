@@ -1,51 +1,94 @@
-"""elmo embed --engine: a corpus in, a folder of Parquet partitions out; Ray, Spark or this process does the work."""
+"""elmo embed-corpus: a corpus in, a folder of Parquet partitions out; Ray, Spark or this process does the work."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmo.commands import options
 from elmo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from elmo.scale.job import Engine, Plan, RunReport
+    from elmo.scale.job import Engine, RunReport
 
 ENGINES = ("local", "ray", "spark")
 
 
-def embed_corpus(
-    inputs: list[str],
-    output: str,
-    *,
-    engine: str,
-    address: str | None,
-    master: str | None,
-    workers: int,
-    partition_mb: float,
-    settings: dict[str, Any],
-    **options: Any,
-) -> None:
-    """`settings` are those of `ArrowSettings`, `options` those of `plan_job`."""
-    chosen = _choose(engine, address, master, workers)  # before the model: a missing extra should not take long to tell
-    from elmo.scale.arrow import ArrowSettings
-    from elmo.scale.job import plan_job, run_job
+@dataclass(frozen=True)
+class ClusterOptions:
+    """What the partitions are embedded by."""
 
-    plan = plan_job(ArrowSettings(**settings), inputs, output, partition_bytes=int(partition_mb * (1 << 20)), **options)
+    engine: Annotated[str, typer.Option(help="What embeds the partitions: local (this process), ray or spark.")] = (
+        "local"
+    )
+    address: Annotated[
+        str | None, typer.Option(help="The address of a Ray cluster. Default: one is started on this machine.")
+    ] = None
+    master: Annotated[
+        str | None, typer.Option(help="The address of a Spark cluster. Default: one is started on this machine.")
+    ] = None
+    workers: Annotated[int, typer.Option(help="The processes of Ray or Spark; 0 means one per CPU.")] = 0
+    threads: Annotated[int, typer.Option(help="The number of CPU threads of each worker.")] = 1
+
+
+@dataclass(frozen=True)
+class PartitionOptions:
+    """How rows become partitions."""
+
+    keep: options.Keep = None
+    split_sentences: Annotated[
+        bool, typer.Option("--split-sentences", help="Rows are documents: embed each of their sentences.")
+    ] = False
+    partition_mb: Annotated[float, typer.Option(help="The megabytes of text in one partition.")] = 8.0
+    compress: options.Compress = False
+    force: options.Force = False
+
+
+@options.option_groups
+def embed_corpus(
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="INPUT...", help="Files, folders or quoted patterns, on any file system.")
+    ],
+    output: Annotated[str, typer.Option("-o", "--output", help="The folder for the partitions, on any file system.")],
+    cluster: ClusterOptions,
+    partitions: PartitionOptions,
+    text: options.TextOptions,
+    vectors: options.VectorOptions,
+    model: options.Model = None,
+) -> None:
+    """Turn a corpus into a folder of Parquet partitions with vectors. The same command resumes a run that stopped."""
+    engine = _choose(cluster)  # before the model: a missing extra should be reported at once
+    from elmo.scale.arrow import ArrowSettings
+    from elmo.scale.job import JobOptions, plan_job, run_job
+
+    settings = ArrowSettings(model, text.column, tokenizer=text.tokenizer, **vars(vectors))
+    how = JobOptions(
+        input_format=text.input_format,
+        keep=tuple(partitions.keep or ()),
+        split_sentences=partitions.split_sentences,
+        partition_bytes=int(partitions.partition_mb * (1 << 20)),
+        compress=partitions.compress,
+        threads=cluster.threads,
+        overwrite=partitions.force,
+    )
+    plan = plan_job(settings, inputs, output, how)
     started = time.monotonic()
     try:
-        report = run_job(plan, chosen, progress=_show(plan, started) if sys.stderr.isatty() else None)
+        report = run_job(plan, engine, progress=_show(started) if sys.stderr.isatty() else None)
     except KeyboardInterrupt:
-        typer.echo(f"elmo: stopped. Finished partitions are in {output}; the same command goes on.", err=True)
+        typer.echo(f"elmo: stopped. Finished partitions are in {output}; the same command resumes.", err=True)
         raise typer.Exit(130) from None
     if sys.stderr.isatty():
         _tell(report, output, time.monotonic() - started)
 
 
-def _choose(engine: str, address: str | None, master: str | None, workers: int) -> Engine:
+def _choose(cluster: ClusterOptions) -> Engine:
+    engine, address, master, workers = cluster.engine, cluster.address, cluster.master, cluster.workers
     if engine not in ENGINES:
         raise ConfigError(f"Unknown engine {engine!r}; expected one of {', '.join(ENGINES)}.")
     for option, value, owner in (("--address", address, "ray"), ("--master", master, "spark")):
@@ -69,7 +112,7 @@ def _choose(engine: str, address: str | None, master: str | None, workers: int) 
     return embed_here
 
 
-def _show(plan: Plan, started: float) -> Callable[[RunReport], None]:
+def _show(started: float) -> Callable[[RunReport], None]:
     def show(report: RunReport) -> None:
         speed = report.num_tokens / max(time.monotonic() - started, 1e-9)
         done = report.num_done + report.num_finished_before

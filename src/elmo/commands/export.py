@@ -1,4 +1,4 @@
-"""elmo export: a model in the forms of other tools."""
+"""elmo export: a model in the formats of other tools."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+from elmo.commands import options
 
-_MODEL = typer.Argument(metavar="MODEL", help="A path, a bundled name or a Hub name.")
-_FORCE = typer.Option("--force", help="Replace an output that exists.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.callback()
 def _about() -> None:
-    """A model in the forms of other tools. For ELMo's own formats see: elmo convert"""
+    """Write a model in the format of another tool; for the formats of ELMo models see elmo convert."""
 
 
 @app.command("onnx")
 def to_onnx(
-    model: Annotated[str, _MODEL],
     output: Annotated[Path, typer.Option("-o", "--output", help="The .onnx file to write.")],
-    force: Annotated[bool, _FORCE] = False,
+    model: options.Model = None,
+    force: options.Force = False,
 ) -> None:
     """Write a graph for onnxruntime, any batch and length, checked against the model before it appears."""
     from elmo.integrations.onnx.export import export_onnx
@@ -36,12 +35,12 @@ def to_onnx(
 
 @app.command("word2vec")
 def to_word2vec(
-    model: Annotated[str, _MODEL],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; .bin for the binary form.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, binary if it ends in .bin.")],
+    model: options.Model = None,
     words: Annotated[
-        Path | None, typer.Option(help="Words, one a line. Default: the model's own vocabulary, if it has one.")
+        Path | None, typer.Option(help="A file with one word per line. Default: the model's vocabulary.")
     ] = None,
-    force: Annotated[bool, _FORCE] = False,
+    force: options.Force = False,
 ) -> None:
     """Write the context-free word vectors in word2vec's format, which gensim and many others read."""
     from elmo.integrations.gensim import write_word2vec

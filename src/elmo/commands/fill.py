@@ -7,37 +7,30 @@ from typing import Annotated
 
 import typer
 
+from elmo.commands import options
 from elmo.errors import ConfigError, InputError
 
 
+@options.option_groups
 def fill(
-    sentence: Annotated[
-        str, typer.Argument(help='A sentence with one gap, such as "She sat on the ___ of the river ."')
-    ],
-    model: Annotated[
-        str | None,
-        typer.Option("-m", "--model", help="A path, a bundled name or a Hub name. Default: the bundled one."),
-    ] = None,
-    gap: Annotated[str, typer.Option(help="What marks the gap.")] = "___",
-    count: Annotated[int, typer.Option("-n", "--count", help="How many words.", min=1)] = 10,
-    tokenizer: Annotated[str | None, typer.Option(help="ptb-like or whitespace. Default: the model's own.")] = None,
-    state: Annotated[str, typer.Option(help="What the sentence starts from: reset or warm.")] = "reset",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    sentence: Annotated[str, typer.Argument(help="A sentence with one gap, such as: She sat on the ___ of the river.")],
+    model: options.ModelOptions,
+    gap: Annotated[str, typer.Option(help="The mark of the gap.")] = "___",
+    count: options.Count = 10,
+    tokenizer: options.Tokenizer = None,
+    state: Annotated[str, typer.Option(help="The state that the sentence starts from: reset or warm.")] = "reset",
+    as_json: options.Json = False,
 ) -> None:
-    """Print the words that fit a gap best, judged from both sides."""
-    from elmo.checkpoints.pretrained import load
-    from elmo.pretrain.scoring import Scorer
-
+    """Print the most likely words for a gap, by both directions together."""
     if state not in ("reset", "warm"):
         raise ConfigError(f"--state is {state!r}; expected reset or warm: no sentence comes before this one.")
     parts = sentence.split(gap) if gap else []
     if len(parts) != 2:
         found = max(0, len(parts) - 1)
         raise InputError(f"The sentence has {found} gaps {gap!r}; expected one. Write {gap} where the word is missing.")
-    opened = load(model)
-    tokens, place = _around(parts[0], parts[1], tokenizer or opened.config.tokenizer)
-    scorer = Scorer(opened, state=state, source=model or "the bundled model")
-    candidates = scorer.fill(tokens, place, count=count)
+    scorer = model.scorer(state)
+    tokens, place = _around(parts[0], parts[1], tokenizer or scorer.model.config.tokenizer)
+    candidates = scorer.fill(tokens, place, count=count).both
     if as_json:
         typer.echo(json.dumps([vars(candidate) for candidate in candidates], ensure_ascii=False))
         return

@@ -4,76 +4,68 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from elmo.commands import options
+from elmo.commands.training_run import RunOptions, carry_out, locked_folder, prepare
 from elmo.errors import ConfigError
-
-if TYPE_CHECKING:
-    from elmo.pretrain.finetune import FinetuneSettings
+from elmo.settings import to_toml
 
 
+@options.option_groups
 def finetune(
-    model: Annotated[
-        str | None, typer.Argument(help="The model: a path (hdf5 too), a bundled name or a Hub name.")
+    run: RunOptions,
+    settings: Annotated[str | None, typer.Argument(help="A preset (domain) or a TOML file.")] = None,
+    model: options.Model = None,
+    resume: Annotated[Path | None, typer.Option(help="The folder of a fine-tuning to resume.")] = None,
+    hdf5: Annotated[
+        Path | None, typer.Option(help="An hdf5 file to write as well, with options, for AllenNLP and others.")
     ] = None,
-    train: Annotated[list[str] | None, typer.Option(help="The domain's text: files or quoted globs.")] = None,
-    heldout: Annotated[
-        list[str] | None, typer.Option(help="Text to measure on. Default: every 20th line of the training text.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for the adapted model.")] = None,
-    settings: Annotated[
-        Path | None, typer.Option("--config", help="Settings in TOML, such as configs/finetune/domain.toml.")
-    ] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the fine-tuning in this folder.")] = None,
-    hdf5: Annotated[Path | None, typer.Option(help="Also write weights and options for AllenNLP and others.")] = None,
-    overrides: Annotated[list[str] | None, typer.Option("--set", help="A setting, such as training.epochs=2.")] = None,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch.", min=0)] = 0,
+    device: options.Device = None,
+    threads: options.Threads = 0,
 ) -> None:
-    """Train a model on for one epoch on a domain's text; prints held-out perplexity before and after."""
-    from elmo.commands import training_run
+    """Train a model for one more epoch on a domain's text; prints held-out perplexity before and after.
 
-    world, say = training_run.prepare(threads)
+    Without --heldout, every 20th line of the training text is held out.
+    """
+    world, say = prepare(threads, device)
+    from elmo.checkpoints.pretrained import DEFAULT_MODEL
     from elmo.pretrain import finetune
 
-    folder = resume or output
+    folder = resume or run.output
     if resume is not None:
-        if model or train or heldout or output or settings or overrides:
-            raise ConfigError("--resume goes on with a run as it was begun; only --hdf5 and --threads go with it.")
+        if settings or model or run != RunOptions():
+            raise ConfigError(
+                "--resume continues a run as it was started; only --hdf5, --device and --threads go with it."
+            )
         if hdf5 is not None and world.leads and finetune.has_plan(resume):
             _require_writable(hdf5, resume / finetune.START)
-    elif model is None or output is None:
-        raise ConfigError("Say which model, and where the result goes: elmo finetune MODEL --train TEXT -o FOLDER.")
     else:
+        chosen = run.chosen_settings(finetune.FinetuneSettings, settings, run.changes(), say, default="domain")
+        if run.show:
+            typer.echo(to_toml(chosen, explain=True), nl=False)
+            return
+        if folder is None:
+            raise ConfigError("Give the folder of the new model: elmo finetune -m MODEL --train TEXT -o FOLDER.")
+        if not chosen.data.train:
+            raise ConfigError("There is no text to train on. Give files with --train.")
         if hdf5 is not None and world.leads:
-            _require_writable(hdf5, model)
-        finetune.begin(model, output, _read_settings(settings, overrides, train, heldout), world=world, say=say)
+            _require_writable(hdf5, model or DEFAULT_MODEL)
     assert folder is not None
-    with training_run.alone_in(folder, world):
+    with locked_folder(folder, world, new=resume is None):
+        if resume is None:
+            finetune.begin(model or DEFAULT_MODEL, folder, chosen, world=world, say=say)
         for title, project in finetune.stages(folder, world=world, say=say):
             say(f"stage: {title}")
-            if not training_run.carry_out(project, say, measure_first=True):
+            if not carry_out(project, say, measure_first=True):
                 return
     if world.leads:
         _tell_change(folder)
         if hdf5 is not None:
             _write_hdf5(folder, hdf5)
     world.leave()
-
-
-def _read_settings(
-    path: Path | None, overrides: list[str] | None, train: list[str] | None, heldout: list[str] | None
-) -> FinetuneSettings:
-    from elmo.commands.training_run import source_overrides
-    from elmo.config import read
-    from elmo.pretrain.finetune import FinetuneSettings
-
-    changes = [*(overrides or ()), *source_overrides(train, heldout)]
-    settings = read(FinetuneSettings, path, overrides=changes, base=FinetuneSettings())
-    if not settings.data.train:
-        raise ConfigError("There is no text to train on. Give files with --train.")
-    return settings
 
 
 def _tell_change(folder: Path) -> None:

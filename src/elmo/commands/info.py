@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from elmo.commands import options
 
 if TYPE_CHECKING:
     from elmo.bilm.config import BiLMConfig
     from elmo.checkpoints.checkpoint import Checkpoint
 
 
-def info(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODEL]",
-            help="A folder, file, zip, bundled name or Hub name, or an options file alone. Default: the bundled model.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
-) -> None:
-    """Describe a model: format, shape, parameters, what came with it, and which kernel runs it here."""
+def info(model: options.Model = None, as_json: options.Json = False) -> None:
+    """Describe a model: format, shape, parameters, what came with it, and which kernel runs it here.
+
+    `-m` may also be an options file of bilm-tf or AllenNLP without weights.
+    """
     from elmo.checkpoints.pretrained import locate
 
     facts = _facts(locate(model))
@@ -31,11 +27,11 @@ def info(
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    from elmo.checkpoints import allennlp, tensorflow
-    from elmo.checkpoints.bilm_options import config_from_options, read_options
+    from elmo.checkpoints.bilm_tf import hdf5, tensorflow
+    from elmo.checkpoints.bilm_tf.options import config_from_options, read_options
     from elmo.checkpoints.detect import open_and_name
 
-    files = allennlp.find(path) if path.suffix == ".json" and not path.is_dir() else None
+    files = hdf5.find(path) if path.suffix == ".json" and not path.is_dir() else None
     if files is not None and files.weights is None and tensorflow.find(path) is None:
         config = config_from_options(read_options(path), num_words=None, source=path)
         return {

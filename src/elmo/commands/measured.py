@@ -1,4 +1,4 @@
-"""What the measuring commands share: a table on the terminal, --json FILE, and -o FOLDER for Markdown and JSON."""
+"""What the commands that read a biLM's layers share: the embedder, its progress, and the facts about the model."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
-
-from elmo.analysis.provenance import Provenance, Report, collect, markdown_table, write_json, write_report
 
 if TYPE_CHECKING:
     from elmo.embedding.embedder import EmbeddedSentence, Embedder
@@ -20,39 +16,9 @@ if TYPE_CHECKING:
 messages = Console(stderr=True)
 
 
-@dataclass(frozen=True)
-class MeasuredTable:
-    """A table for people: its cells are text already."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-
-    def markdown(self) -> str:
-        note = f"\n\n{self.note}" if self.note else ""
-        return f"## {self.title}\n\n{markdown_table(self.columns, self.rows)}{note}"
-
-    def rich(self) -> Table:
-        table = Table(title=self.title, caption=self.note or None, title_justify="left", caption_justify="left")
-        for number, column in enumerate(self.columns):
-            table.add_column(column, justify="right" if number else "left")
-        for row in self.rows:
-            table.add_row(*row)
-        return table
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a measurement gives: tables for people, figures for programs."""
-
-    tables: list[MeasuredTable]
-    data: dict[str, Any]
-
-
 @dataclass
 class Stopwatch:
-    """Seconds since it was made."""
+    """The seconds since it was created."""
 
     start: float = field(default_factory=time.perf_counter)
 
@@ -61,31 +27,8 @@ class Stopwatch:
         return time.perf_counter() - self.start
 
 
-def deliver(
-    name: str,
-    title: str,
-    measured: Measured,
-    *,
-    json_file: Path | None,
-    folder: Path | None,
-    seed: int | None = None,
-    seconds: float | None = None,
-) -> None:
-    """Show the tables, and write what was asked for."""
-    console = Console()
-    for table in measured.tables:
-        console.print(table.rich())
-    provenance: Provenance = collect(seed=seed, seconds=seconds)
-    if json_file is not None:
-        write_json(json_file, measured.data, provenance=provenance)
-    if folder is not None:
-        report = Report(name, title, "\n\n".join(table.markdown() for table in measured.tables), measured.data)
-        for path in write_report(report, folder, provenance=provenance):
-            messages.print(f"wrote {path}")
-
-
 class CountingStream:
-    """An embedder that says how far it is."""
+    """An embedder that reports its progress."""
 
     def __init__(self, embedder: Embedder, update: Any) -> None:
         self._embedder = embedder
@@ -102,20 +45,13 @@ class CountingStream:
 
 @contextmanager
 def counting(embedder: Embedder) -> Iterator[CountingStream]:
-    """The embedder with a line on the terminal that follows its work."""
+    """The embedder, with its progress on the terminal."""
     with messages.status("encoding") as status:
         yield CountingStream(embedder, status.update)
 
 
-def open_embedder(model: str | None, state: str, *, precision: str = "float32") -> Embedder:
-    """The embedder that analyses read all layers from."""
-    from elmo.embedding.embedder import Embedder
-
-    return Embedder(model, layers="all", state=state, precision=precision)  # type: ignore[arg-type]
-
-
 def model_facts(embedder: Embedder, name: str | None) -> dict[str, Any]:
-    """What a results file says about the model."""
+    """What results say about the model."""
     config = embedder.model.config
     parameters = sum(parameter.numel() for parameter in embedder.model.parameters())
     return {

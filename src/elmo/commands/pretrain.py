@@ -2,61 +2,76 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from elmo.commands import options
+from elmo.commands.training_run import RunOptions, carry_out, locked_folder, prepare
 from elmo.errors import ConfigError
+from elmo.settings import assignment, to_toml
 
 
-def pretrain(
-    settings: Annotated[
-        Path | None, typer.Argument(help="Settings in TOML, such as configs/pretrain/small.toml.")
-    ] = None,
-    train: Annotated[
-        list[str] | None, typer.Option(help="Text to learn: files or quoted globs, one sentence a line.")
-    ] = None,
-    heldout: Annotated[list[str] | None, typer.Option(help="Text to measure perplexity on.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for the model and its run.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
-    from_model: Annotated[str | None, typer.Option("--from", help="Start from this model's weights.")] = None,
+@dataclass(frozen=True)
+class StartOptions:
+    """What a new run starts from."""
+
+    model: Annotated[
+        str | None,
+        typer.Option("-m", "--model", help="The model to start from. Default: random weights."),
+    ] = None
     grow: Annotated[
-        bool, typer.Option("--grow", help="Make the model of --from as large as the settings say; it begins as it was.")
-    ] = False,
-    cache: Annotated[Path | None, typer.Option(help="Where the text as numbers is kept (default: in the run).")] = None,
-    overrides: Annotated[list[str] | None, typer.Option("--set", help="A setting, such as training.epochs=3.")] = None,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves the choice to torch.", min=0)] = 0,
+        bool, typer.Option("--grow", help="Enlarge that model to the sizes of the settings; its outputs stay the same.")
+    ] = False
+
+
+@options.option_groups
+def pretrain(
+    run: RunOptions,
+    origin: StartOptions,
+    settings: Annotated[
+        str | None, typer.Argument(help="A preset (tiny, small, medium, paper, paper-small) or a TOML file.")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="The folder of a run to resume.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="The folder of the text as ids. Default: inside the run.")] = None,
+    device: options.Device = None,
+    threads: options.Threads = 0,
 ) -> None:
-    """Train a biLM on plain text; stop it any time and go on with --resume."""
-    from elmo.commands import training_run
-
-    world, say = training_run.prepare(threads)
-    from elmo.config import read as read_settings
+    """Train a biLM on plain text. It can be stopped any time and resumed with --resume."""
+    world, say = prepare(threads, device)
+    from elmo.checkpoints.pretrained import load
     from elmo.pretrain import start
-    from elmo.pretrain.settings import PretrainSettings
+    from elmo.pretrain.settings import OriginSettings, PretrainSettings
 
+    changes = run.changes() + ([] if cache is None else [assignment("origin.cache", str(cache))])
     if resume is not None:
-        if settings or train or heldout or output or from_model or grow:
+        if settings or origin != StartOptions() or replace(run, overrides=None, seed=None) != RunOptions():
             raise ConfigError(
-                "--resume goes on with a run as it was begun; only --set, --cache and --threads go with it."
+                "--resume continues a run as it was started; only --set, --seed, --cache, --device and --threads go "
+                "with it."
             )
-        with training_run.alone_in(resume, world):
-            project = start.resume(resume, overrides=overrides or (), cache=cache, world=world, say=say)
-            training_run.carry_out(project, say)
-    else:
-        if output is None:
-            raise ConfigError("Say where the model goes: -o FOLDER.")
-        if grow and from_model is None:
-            raise ConfigError("--grow needs a model that can grow: give it with --from.")
-        shape = [change for change in overrides or () if change.startswith("model.")]
-        if shape and from_model is not None and not grow:
-            raise ConfigError(
-                f"--set {shape[0]} does nothing with --from: the model has its shape. --grow makes it larger."
-            )
-        changes = [*(overrides or ()), *training_run.source_overrides(train, heldout)]
-        chosen = read_settings(PretrainSettings, settings, overrides=changes)
-        project = start.begin(chosen, output, cache=cache, initial=from_model, grown=grow, world=world, say=say)
-        with training_run.alone_in(output, world):
-            training_run.carry_out(project, say)
+        with locked_folder(resume, world):
+            carry_out(start.resume(resume, overrides=changes, world=world, say=say), say)
+        world.leave()
+        return
+    if origin.grow and origin.model is None:
+        raise ConfigError("--grow needs a model to enlarge: give it with -m.")
+    shape = [change for change in run.overrides or () if change.startswith("model.")]
+    if shape and origin.model is not None and not origin.grow:
+        raise ConfigError(f"--set {shape[0]} does nothing with -m: the model has its shape. --grow enlarges it.")
+    default: str | PretrainSettings = "small"
+    if origin.model is not None:
+        default = PretrainSettings(origin=OriginSettings(model=origin.model, grow=origin.grow))
+        if origin.grow:  # what the settings leave out stays as it is in the model
+            default = replace(default, model=load(origin.model).config)
+    chosen = run.chosen_settings(PretrainSettings, settings, changes, say, default=default)
+    if run.show:
+        typer.echo(to_toml(chosen, explain=True), nl=False)
+        return
+    if run.output is None:
+        raise ConfigError("Give the folder of the new model: -o FOLDER.")
+    with locked_folder(run.output, world, new=True):
+        carry_out(start.begin(chosen, run.output, world=world, say=say), say)
     world.leave()

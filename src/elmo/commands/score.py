@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
 
 import typer
 
+from elmo.commands import options
 
+
+@options.option_groups
 def score(
-    inputs: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Files, quoted patterns, or - for stdin.")],
-    model: Annotated[
-        str | None,
-        typer.Option("-m", "--model", help="A path, a bundled name or a Hub name. Default: the bundled one."),
-    ] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="ptb-like or whitespace. Default: the model's own.")] = None,
-    state: Annotated[str, typer.Option(help="What a sentence starts from: reset, warm or carry.")] = "reset",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a sentence.")] = False,
+    inputs: options.Inputs,
+    model: options.ModelOptions,
+    text: options.TextOptions,
+    state: options.State = "reset",
+    as_json: options.Json = False,
 ) -> None:
-    """Print ln p(token | left) and ln p(token | right) for every token, and the sums of each sentence."""
-    from elmo.checkpoints.pretrained import load
-    from elmo.pretrain.scoring import Scorer
-    from elmo.text.inputs import read_sentences
+    """Print ln p(token | left) and ln p(token | right) for every token, and the sums of each sentence.
 
-    opened = load(model)
-    scorer = Scorer(opened, state=state, source=model or "the bundled model")
-    sentences = read_sentences(inputs, tokenizer=tokenizer or opened.config.tokenizer)
-    for result in scorer.score(sentence.tokens for sentence in sentences):
+    Words that are not in the model's vocabulary are marked <UNK>; all of them have the probability of <UNK>.
+    """
+    scorer = model.scorer(state)
+    sentences = text.read(inputs, scorer.model.config.tokenizer)
+    num_tokens = num_unknown = 0
+    for result in scorer.score(sentences):
         forward, backward = result.forward.tolist(), result.backward.tolist()
+        num_tokens += len(result.tokens)
+        num_unknown += result.num_unknown
         if as_json:
-            line = {"tokens": result.tokens, "forward": forward, "backward": backward}
+            line = {"tokens": result.tokens, "forward": forward, "backward": backward, "unknown": result.unknown}
             typer.echo(json.dumps(line, ensure_ascii=False))
             continue
-        for token, left, right in zip(result.tokens, forward, backward, strict=False):
-            typer.echo(f"{left:9.4f} {right:9.4f}  {token}")
+        for token, unknown, left, right in zip(result.tokens, result.unknown, forward, backward, strict=False):
+            mark = f"  {scorer.vocabulary.unknown}" if unknown else ""
+            typer.echo(f"{left:9.4f} {right:9.4f}  {token}{mark}")
         typer.echo(f"{forward[-1]:9.4f} {backward[-1]:9.4f}  (end, beginning of the sentence)")
-        typer.echo(f"{sum(forward):9.4f} {sum(backward):9.4f}  (sums)\n")
+        typer.echo(f"{sum(forward):9.4f} {sum(backward):9.4f}  (sums; {result.num_unknown} unknown words)\n")
+    if num_unknown:
+        typer.echo(
+            f"elmo: {num_unknown:,} of {num_tokens:,} tokens are not in the model's vocabulary of "
+            f"{len(scorer.vocabulary):,} words. They are scored as {scorer.vocabulary.unknown}, which is often more "
+            "likely than a rare word.",
+            err=True,
+        )

@@ -1,4 +1,4 @@
-"""elmo serve: vectors over HTTP, and a page to look at them."""
+"""elmo serve: vectors over HTTP, and a page to explore them."""
 
 from __future__ import annotations
 
@@ -7,51 +7,55 @@ from typing import Annotated
 
 import typer
 
+from elmo.commands import options
 from elmo.errors import MissingExtraError
 
 
 def serve(
-    model: Annotated[str | None, typer.Option("--model", "-m", help="A folder, file, bundled or Hub name.")] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one.")] = "127.0.0.1",
+    model: options.Model = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every address.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", help="The port; 0 takes a free one.")] = 8080,
     workers: Annotated[int, typer.Option(help="Processes; they share the weights.")] = 1,
-    precision: Annotated[str, typer.Option(help="How the weights are kept: float32, float16 or int8.")] = "float32",
+    precision: options.Precision = "float32",
     layers: Annotated[
-        str, typer.Option(help="What the routes without a choice give: average, top, a layer, concat or weights.")
+        str, typer.Option(help="The layers of routes without that choice: average, top, concat, a layer or weights.")
     ] = "average",
     index: Annotated[
-        Path | None, typer.Option(help="An index of neighbours (elmo neighbours build); else a small one is made.")
+        Path | None, typer.Option(help="A neighbour index (elmo neighbours build). Default: a small one.")
     ] = None,
     task: Annotated[list[Path] | None, typer.Option(help="A trained task model; may be given several times.")] = None,
     api_key_file: Annotated[
-        Path | None, typer.Option(help="A file with the API key; the variable ELMO_API_KEY does the same.")
+        Path | None, typer.Option(help="A file with the API key. Default: the variable ELMO_API_KEY.")
     ] = None,
     cors_origin: Annotated[
         list[str] | None, typer.Option(help="A web origin whose pages may call; may be given several times.")
     ] = None,
-    max_concurrent_requests: Annotated[int, typer.Option(help="More are answered 429.")] = 512,
-    max_batch_tokens: Annotated[int, typer.Option(help="Tokens that run together.")] = 4096,
-    max_client_batch_size: Annotated[int, typer.Option(help="Texts of one request.")] = 32,
-    max_input_length: Annotated[int, typer.Option(help="Tokens of one text.")] = 4096,
-    payload_limit: Annotated[int, typer.Option(help="Bytes of one request.")] = 2_000_000,
-    cache_mb: Annotated[int, typer.Option(help="Memory for the vectors of words, for each worker.")] = 256,
-    threads: Annotated[int, typer.Option(help="CPU threads of each worker; 0 leaves the choice to torch.")] = 0,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(help="A name in Host headers besides localhost; may be given several times.")
+    ] = None,
+    max_client_batch_size: Annotated[int, typer.Option(help="Texts in one request.")] = 2048,
+    max_concurrent_requests: Annotated[int, typer.Option(help="Requests at once, per worker.")] = 512,
+    max_batch_tokens: Annotated[int, typer.Option(help="Tokens that run through the model together.")] = 4096,
+    cache_mb: Annotated[int, typer.Option(help="Megabytes for cached word vectors, per worker.")] = 256,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Another setting of docs/serve.md, such as header_seconds=5.")
+    ] = None,
+    threads: options.Threads = 0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
-    """Serve vectors to the clients of OpenAI and of Hugging Face, and a page to see words change meaning."""
+    """Serve vectors to OpenAI's and Hugging Face's clients, and a page that shows words change meaning."""
     try:
         import fastapi
+        import httptools
         import orjson
         import uvicorn
     except ImportError as error:
         raise MissingExtraError(str(error.name), "serve") from None
-    del fastapi, orjson, uvicorn
-    from elmo.errors import ConfigError
+    del fastapi, httptools, orjson, uvicorn
     from elmo.serve.run import run
     from elmo.serve.settings import ServeSettings, read_api_key
+    from elmo.settings import assignment, read_settings
 
-    if log_level not in ("debug", "info", "warning", "error"):
-        raise ConfigError(f"--log-level is {log_level!r}; expected debug, info, warning or error.")
     settings = ServeSettings(
         model=model,
         host=host,
@@ -63,17 +67,12 @@ def serve(
         tasks=tuple(task or ()),
         api_key=read_api_key(api_key_file),
         cors_origins=tuple(cors_origin or ()),
+        allowed_hosts=tuple(allowed_host or ()),
+        max_client_batch_size=max_client_batch_size,
         max_concurrent_requests=max_concurrent_requests,
         max_batch_tokens=max_batch_tokens,
-        max_client_batch_size=max_client_batch_size,
-        max_input_length=max_input_length,
-        payload_limit=payload_limit,
         cache_mb=cache_mb,
     )
-    if threads < 0:
-        raise ConfigError(f"--threads is {threads}; expected 1 or more, or 0 for torch's choice.")
-    if threads:
-        import torch
-
-        torch.set_num_threads(threads)
-    run(settings, log_level=log_level)
+    options.set_threads(threads)
+    changes = [assignment("log_level", log_level), *(overrides or ())]
+    run(read_settings(ServeSettings, overrides=changes, base=settings))

@@ -2,74 +2,102 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
-from elmo.commands.measured import Stopwatch, messages, model_facts, open_embedder
+from elmo.commands import options
+from elmo.commands.measured import messages, model_facts
 from elmo.errors import InputError
 
+if TYPE_CHECKING:
+    from elmo.explore.occurrences import Occurrence
+    from elmo.explore.similarity import WordMap
 
+
+@options.option_groups
 def similarity(
     word: Annotated[str, typer.Argument(help="The word; a lemma where the text is sense-tagged.")],
+    model: options.ModelOptions,
     corpus: Annotated[
         Path | None,
         typer.Argument(
-            help="Tokenised text, one sentence a line; a sense-tagged .data.xml; or a .tsv of word, sense and "
-            "sentence. Without it, the sentences included."
+            help="Text, a sense-tagged .data.xml, or a .tsv of word, sense and sentence. Default: our examples."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.")] = Path(
-        "similarity.png"
-    ),
-    model: Annotated[str | None, typer.Option("--model", "-m", help="A folder, file, bundled or Hub name.")] = None,
-    wordnet: Annotated[Path | None, typer.Option(help="WordNet's dict folder or .tar, to name senses.")] = None,
-    text_format: Annotated[
-        str, typer.Option("--format", help="How to read a plain text: tokens, lines or text.")
-    ] = "tokens",
-    clusters: Annotated[int, typer.Option(min=1, help="Clusters to colour by where there are no senses.")] = 2,
-    limit: Annotated[int, typer.Option(min=3, help="Occurrences to draw, at most.")] = 300,
-    seed: Annotated[int, typer.Option(min=0, help="Starts the clustering.")] = 0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the points to this file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A figure to draw: a .png, .svg or .pdf file. Default: none.")
+    ] = None,
+    wordnet: Annotated[Path | None, typer.Option(help="WordNet's dict folder or .tar, which explains senses.")] = None,
+    input_format: options.InputFormat = "tokens",
+    clusters: Annotated[int, typer.Option(min=1, help="The number of clusters if there are no senses.")] = 2,
+    limit: Annotated[int, typer.Option(min=3, help="The largest number of occurrences.")] = 300,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
 ) -> None:
-    """Draw one word's occurrences in two dimensions (PCA), coloured by sense or by cluster, for each layer."""
-    from elmo.analysis import plots
-    from elmo.analysis.provenance import collect, write_json
-    from elmo.analysis.similarity import find_in_senses, find_in_text, map_word
-    from elmo.analysis.similarity_plot import plot_word
-    from elmo.analysis.word_in_context import EXAMPLES, read_occurrences
-    from elmo.analysis.wordnet import glosses
-    from elmo.text.inputs import read_sentences
+    """Group one word's occurrences by sense or cluster, list their sentences, and draw them layer by layer (PCA)."""
+    from elmo.explore import plots
+    from elmo.explore.similarity import draw_word, map_word
+    from elmo.explore.wordnet import glosses
 
-    plots.check_name(output)
-    source = EXAMPLES if corpus is None else corpus
-    if ".data.xml" in source.name:
-        from elmo.analysis.sense_data import SenseSet
-
-        occurrences = find_in_senses(word, SenseSet.open(source), limit=limit)
-    elif source.suffix == ".tsv":
-        known = read_occurrences(source)
-        occurrences = [each for each in known if each.word == word][:limit]
-        if len(occurrences) < 3:
-            words = ", ".join(dict.fromkeys(each.word for each in known))
-            raise InputError(f"{source.name} has fewer than 3 sentences with {word!r}; it has: {words}.")
-    else:
-        sentences = (sentence.tokens for sentence in read_sentences(source, format=text_format))
-        occurrences = find_in_text(word, sentences, limit=limit)
-    embedder = open_embedder(model, "reset")
-    watch = Stopwatch()
+    if output is not None:
+        plots.check_name(output)
+    occurrences = _occurrences(word, corpus, input_format, limit)
+    embedder = model.embedder()
     word_map = map_word(embedder, occurrences, clusters=clusters, seed=seed)
     meanings = glosses((each.sense for each in word_map.occurrences), wordnet) if wordnet else {}
-    plot_word(word_map, output, meanings=meanings)
-    messages.print(f"{len(occurrences)} occurrences: {output}")
-    if json_file is not None:
-        data = {
-            **model_facts(embedder, model),
-            "word": word,
-            "occurrences": [asdict(each) for each in word_map.occurrences],
+    if output is not None:
+        plots.save(draw_word(word_map, meanings=meanings), output)
+        messages.print(f"wrote {output}")
+    if as_json:
+        sentences = {label: [" ".join(each.tokens) for each in group] for label, group in word_map.clusters().items()}
+        found = {
+            **model_facts(embedder, model.model),
+            **word_map.as_dict(),
+            "clusters": sentences,
             "meanings": meanings,
-            "layers": [{**asdict(layer), "points": layer.points.tolist()} for layer in word_map.layers],
         }
-        write_json(json_file, data, provenance=collect(seed=seed, seconds=watch.seconds))
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        _show(word_map, meanings)
+
+
+def _occurrences(word: str, corpus: Path | None, input_format: str, limit: int) -> list[Occurrence]:
+    from elmo.explore.occurrences import EXAMPLES, read_occurrences
+    from elmo.explore.sense_data import SenseSet
+    from elmo.explore.similarity import find_in_senses, find_in_text
+    from elmo.text.inputs import read_sentences
+
+    source = corpus or EXAMPLES
+    if ".data.xml" in source.name:
+        return find_in_senses(word, SenseSet.open(source), limit=limit)
+    if source.suffix != ".tsv":
+        sentences = (sentence.tokens for sentence in read_sentences(source, format=input_format))
+        return find_in_text(word, sentences, limit=limit)
+    known = read_occurrences(source)
+    occurrences = [each for each in known if each.word == word][:limit]
+    if len(occurrences) < 3:
+        words = ", ".join(dict.fromkeys(each.word for each in known))
+        raise InputError(f"{source.name} has fewer than 3 sentences with {word!r}; it has: {words}.")
+    return occurrences
+
+
+def _show(word_map: WordMap, meanings: dict[str, str]) -> None:
+    """The sentences of each cluster, and how close they are on each layer."""
+    from elmo.explore.neighbours import in_context
+
+    console = Console()
+    for label, group in word_map.clusters().items():
+        meaning = f": {meanings[label]}" if label in meanings else ""
+        console.print(f"[bold]{escape(label)}[/bold] ({len(group)}){escape(meaning)}")
+        for each in group:
+            tokens = [escape(token) for token in each.tokens]
+            mark = "[bold reverse]{}[/bold reverse]".format
+            console.print(f"  {in_context(tokens, each.position, mark=mark)}", soft_wrap=True)
+    for layer in word_map.layers:
+        cosines = [f"{name} {value:.2f}" for name, value in layer.cosines()]
+        console.print(f"{layer.name}: cosine {', '.join(cosines)}", highlight=False)

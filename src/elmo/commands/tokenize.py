@@ -7,48 +7,43 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
+from elmo.commands import options
 from elmo.errors import InputError
-from elmo.text.inputs import FORMATS, Sentence, read_sentences
-from elmo.text.tokenizer import TOKENIZERS
-from elmo.text.tokenizer import tokenize as find_tokens
-from elmo.whole_files import whole_file
+from elmo.storage.atomic import atomic_file
+from elmo.text.inputs import RowOptions, Sentence, read_sentences
 
 
+@options.option_groups
 def tokenize(
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, patterns, or - for standard input.")],
+    inputs: options.Inputs,
+    text: options.TextOptions,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write; by default to standard output.")
+        Path | None, typer.Option("-o", "--output", help="The file to write. Default: standard output.")
     ] = None,
-    format: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(FORMATS), help="Of the input; auto: by the file's name, else one sentence a line."
-        ),
-    ] = "auto",
-    tokenizer: Annotated[
-        str, typer.Option(metavar="|".join(TOKENIZERS), help="How sentences are split into words.")
-    ] = "ptb-like",
-    column: Annotated[
-        str | None, typer.Option(help="Column that holds the text of a table: its name, or its number if unnamed.")
-    ] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column that holds an identifier.")] = None,
+    id_column: options.IdColumn = None,
     offsets: Annotated[
-        bool, typer.Option("--offsets", help="Write JSON lines with the place of every token in its sentence.")
+        bool, typer.Option("--offsets", help="Write JSON lines with every token's offsets in its sentence.")
     ] = False,
 ) -> None:
-    """Split text into sentences and words, one sentence a line, words separated by a space.
+    """Split text into sentences and tokens, as the bundled model does: one sentence per line, spaces between tokens.
 
-    The result can be read again with --format tokens.
+    `--format tokens` reads such lines again.
     """
-    sentences = read_sentences(inputs, format=format, tokenizer=tokenizer, column=column, id_column=id_column)
+    sentences = read_sentences(
+        inputs,
+        format=text.input_format,
+        tokenizer=text.tokenizer or "ptb-like",
+        columns=RowOptions(text.column, id_column),
+        offsets=offsets,
+    )
     num_sentences = num_tokens = num_empty = 0
     with _open_output(output) as stream:
         for sentence in sentences:
-            line = _json_line(sentence, tokenizer) if offsets else _plain_line(sentence)
+            line = _json_line(sentence) if offsets else _plain_line(sentence)
             stream.write(line.encode("utf-8", "replace") + b"\n")
             num_sentences += 1
             num_tokens += len(sentence.tokens)
@@ -63,31 +58,31 @@ def _plain_line(sentence: Sentence) -> str:
     num_found = len(line.replace("\t", " ").replace("\n", " ").split(" "))
     if num_found != max(1, len(sentence.tokens)) or "" in sentence.tokens:
         raise InputError(
-            f"{sentence.source}, line {sentence.line}: a token is empty or has a blank inside and cannot be told apart "
-            "in a plain line. Use --offsets, which writes JSON."
+            f"{sentence.source}, line {sentence.line}: a token is empty or contains a space, so a plain line would "
+            "not show where it ends. Use --offsets, which writes JSON."
         )
     return line
 
 
-def _json_line(sentence: Sentence, tokenizer: str) -> str:
-    record = {"source": sentence.source, "line": sentence.line, "id": sentence.id, "tokens": sentence.tokens}
+def _json_line(sentence: Sentence) -> str:
+    """`starts` and `stops` count characters of `text`, which begins at `start` in its file (in the format text)."""
+    record: dict[str, Any] = {
+        "source": sentence.source, "line": sentence.line, "id": sentence.id, "tokens": sentence.tokens,
+    }  # fmt: skip
     if sentence.text is not None:
-        found = find_tokens(sentence.text, tokenizer)
-        record["text"] = sentence.text
-        if [token.text for token in found] == sentence.tokens:  # not so for CoNLL-U, which brings its own
-            record |= {"starts": [token.start for token in found], "stops": [token.stop for token in found]}
+        record |= {"text": sentence.text, "start": sentence.start}
+    if sentence.offsets is not None:
+        starts, stops = ([place[side] for place in sentence.offsets] for side in (0, 1))
+        record |= {"starts": starts, "stops": stops}
     return json.dumps(record, ensure_ascii=False)
 
 
 @contextmanager
 def _open_output(path: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, a pipe, or a file that appears under its name only when it is whole."""
+    """Standard output, a pipe, or a file that appears under its name only when it is complete."""
     if path is None or str(path) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    try:
-        with whole_file(path) as partial, partial.open("wb") as stream:
-            yield stream
-    except OSError as error:
-        raise InputError(f"Cannot write {path}: {error.strerror}. Check the folder.") from error
+    with atomic_file(path) as partial, partial.open("wb") as stream:
+        yield stream

@@ -6,15 +6,19 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from elmo import folder_lock
-from elmo.errors import CheckpointError
+from elmo.commands import options
+from elmo.errors import CheckpointError, ConfigError
+from elmo.settings import Settings, assignment, describe, preset_files, read_settings
+from elmo.storage.atomic import writing
+from elmo.storage.locks import locked
 
 if TYPE_CHECKING:
     from elmo.pretrain.loop import Report
@@ -22,10 +26,11 @@ if TYPE_CHECKING:
     from elmo.pretrain.world import World
 
 Say = Callable[[str], None]
+S = TypeVar("S", bound=Settings)
 
 
-def prepare(threads: int) -> tuple[World, Say]:
-    """Set torch up for training; returns this process's world and its voice. To be called before torch is imported."""
+def prepare(threads: int, device: str | None = None) -> tuple[World, Say]:
+    """Set torch up for training and join the other processes. Must be called before torch is imported."""
     # Threads that wait for each other sleep instead of spinning: where other programs run too, spinning costs most of
     # the speed (measured: 300 to 700 tokens/s against 2,300 to 3,900), and elsewhere it gains little.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -33,12 +38,11 @@ def prepare(threads: int) -> tuple[World, Say]:
 
     from elmo.pretrain.world import World
 
-    # Denormal numbers, which training meets often, are slower than others by a factor of ten and more.
+    # Denormal numbers, which are frequent in training, are slower by a factor of ten and more.
     torch.set_flush_denormal(True)
     _keep_memory()
-    if threads:
-        torch.set_num_threads(threads)
-    world = World.join()
+    options.set_threads(threads)
+    world = World.join(options.choose_device(device))
     return world, typer.echo if world.leads else _quiet
 
 
@@ -59,14 +63,55 @@ def _keep_memory() -> None:
         libc.mallopt(map_threshold, 2**25)
 
 
-def source_overrides(train: list[str] | None, heldout: list[str] | None) -> list[str]:
-    """The files of the command line as overrides; they take the place of the settings' sources."""
-    # TOML has no surrogate escapes, which JSON would write for the characters beyond U+FFFF.
-    return [
-        f'data.{role}=[{{name = "{role}", files = {json.dumps(files, ensure_ascii=False)}}}]'
-        for role, files in (("train", train), ("heldout", heldout))
-        if files
-    ]
+@dataclass(frozen=True)
+class RunOptions:
+    """The settings, the text and the folder of a new run."""
+
+    preset: Annotated[str | None, typer.Option(help="The same as the argument SETTINGS.")] = None
+    train: Annotated[
+        list[str] | None,
+        typer.Option("--train", help="Text to train on: files or quoted patterns, one sentence per line."),
+    ] = None
+    heldout: Annotated[
+        list[str] | None, typer.Option("--heldout", help="Text to measure perplexity on, given as for --train.")
+    ] = None
+    tokenized: Annotated[
+        bool, typer.Option("--tokenized", help="The text is tokenized already, by the model's tokenizer.")
+    ] = False
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The folder of the new model.")] = None
+    overrides: options.Overrides = None
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="The seed of all random choices. Default: the settings' seed.")
+    ] = None
+    show: Annotated[bool, typer.Option("--show", help="Print the settings with their meanings as TOML and stop.")] = (
+        False
+    )
+
+    def changes(self) -> list[str]:
+        """All changes of the settings; files take the place of the settings' sources."""
+        changes = [*(self.overrides or ()), *(["data.tokenized=true"] if self.tokenized else ())]
+        for role, files in (("train", self.train), ("heldout", self.heldout)):
+            if files:
+                # TOML has no surrogate escapes, which JSON would write for the characters beyond U+FFFF.
+                listed = json.dumps(files, ensure_ascii=False)
+                changes.append(f'data.{role}=[{{name = "{role}", files = {listed}}}]')
+        return changes + ([] if self.seed is None else [assignment("training.seed", self.seed)])
+
+    def chosen_settings(
+        self, kind: type[S], source: str | None, changes: Sequence[str], say: Say, *, default: str | S
+    ) -> S:
+        """The settings of a preset or a file; if none is given, `default`: those of a preset, or settings to change."""
+        if source is not None and self.preset is not None:
+            raise ConfigError(f"Both {source!r} and --preset {self.preset} name settings; give one of them.")
+        name = source or self.preset
+        base = None if isinstance(default, str) else default
+        if name is None and isinstance(default, str):
+            name = default
+            others = ", ".join(path.stem for path in preset_files(kind) if path.stem != name)
+            say(f"settings: the preset {name}. {describe(kind, name)}" + (f" Others: {others}." if others else ""))
+        elif name is None:
+            say("settings: the defaults, with the shape of the model")
+        return read_settings(kind, name, overrides=changes, base=base)
 
 
 def _announce(project: Project, say: Say) -> None:
@@ -85,18 +130,28 @@ def _announce(project: Project, say: Say) -> None:
 
 
 @contextmanager
-def alone_in(folder: Path, world: World) -> Iterator[None]:
-    """Keep other processes from training in a run's folder; to be held before its checkpoints are read."""
-    run = folder / "run"
-    if not world.leads or not run.is_dir():  # what is not there is told by whoever looks for it
+def locked_folder(folder: Path, world: World, *, new: bool = False) -> Iterator[None]:
+    """Keep other processes from training in a folder, from before its files are looked at until the run ends.
+
+    `new`: the folder is made if it is missing, and deleted again if it stays empty.
+    """
+    if not world.leads or not (new or (folder / "run").is_dir()):
         yield
         return
-    with folder_lock.held(run, wait=False) as ours:
-        if not ours:
-            raise CheckpointError(
-                f"Another process is training in {folder}. Wait for it, or stop it (Ctrl-C) and try again."
-            )
-        yield
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(folder / "run", wait=False) as acquired:
+            if not acquired:
+                raise CheckpointError(
+                    f"Another process is training in {folder}. Wait for it, or stop it (Ctrl-C) and try again."
+                )
+            yield
+    finally:
+        with suppress(OSError):
+            for path in made:
+                path.rmdir()
 
 
 def carry_out(project: Project, say: Say, *, measure_first: bool = False) -> bool:
@@ -114,6 +169,9 @@ def carry_out(project: Project, say: Say, *, measure_first: bool = False) -> boo
             observers.append(TensorBoardLog(project.run_folder / "tensorboard", from_update=first))
 
     def observe(report: Report) -> None:
+        if report.kind == "measuring":  # for the screen alone
+            _print(report, say)
+            return
         for observer in observers:
             observer(report)
 
@@ -151,10 +209,12 @@ def _print(report: Report, say: Say) -> None:
                     f"        held-out perplexity{whole} {name}: {result['both']:.2f} "
                     f"(forward {result['forward']:.2f}, backward {result['backward']:.2f}){best}"
                 )
+    elif report.kind == "measuring":
+        say(f"        held-out perplexity of {values['source']}: {values['share']:.0%} done")
     elif report.kind == "checkpoint":
         say(f"        checkpoint {values['path']}")
     elif report.kind == "stopped":
-        say(f"stopped after update {report.update:,}; go on with --resume")
+        say(f"stopped after update {report.update:,}; continue with --resume")
     else:
         say(f"{report.kind} after {report.update:,} updates")
 

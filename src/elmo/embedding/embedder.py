@@ -2,18 +2,19 @@
 
     embedder = Embedder(elmo.load())
     embedder.embed(["She sat on the river bank.", "He went to the bank."])   # two arrays, (layers, tokens, dim)
-    embedder.embed([["Already", "tokenised", "."]])
-    for sentence in embedder.stream(lines): ...                              # any number of sentences, flat memory
+    embedder.embed([["Already", "tokenized", "."]])
+    for sentence in embedder.stream(lines): ...                              # any number of sentences, constant memory
 
-Strings are split by the model's own tokeniser; a single string is one sentence. With the default `state="reset"` a
+Strings are split by the model's own tokenizer; a single string is one sentence. With the default `state="reset"` a
 sentence's vectors depend on the sentence alone. Left out: files (`writers`), learned mixes (`elmo.mix`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -22,16 +23,17 @@ import torch
 from torch import Tensor
 
 from elmo.bilm.model import BiLMState
+from elmo.checkpoints.alignment import load_mapping
 from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
 from elmo.embedding.carried_state import CarriedState, StateMode
 from elmo.embedding.layers import LayerSpec, choose_layers
-from elmo.embedding.long_sentences import as_array, contextualize_in_pieces
-from elmo.embedding.memory import is_out_of_memory
+from elmo.embedding.long_sentences import PieceSettings, Reading, as_array, contextualize_in_pieces
 from elmo.embedding.pooling import Pooling, pool
 from elmo.embedding.token_lists import SentenceLike, as_token_lists
-from elmo.embedding.windows import cut_batches, cut_windows
 from elmo.embedding.word_cache import DEFAULT_MAX_BYTES, WORDS_FILE, WordCache, encode_words
 from elmo.errors import ConfigError, InputError
+from elmo.text.batches import cut_batches, cut_windows
+from elmo.text.tokenizer import check_tokenizer
 
 VectorType = Literal["float32", "float16"]
 
@@ -43,23 +45,23 @@ _WINDOW_BATCHES = 32
 
 @dataclass(frozen=True)
 class EmbeddedSentence:
-    """A sentence's tokens and what they became."""
+    """A sentence's tokens and their vectors."""
 
     tokens: list[str]
     vectors: np.ndarray
-    """The shape that the layer choice gives; (layers, tokens, dim) for all layers, without the sentence markers."""
+    """(layers, tokens, dim) for all layers, otherwise the shape of the layer choice; without sentence markers."""
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Results of sentences that ran together, and the state behind them."""
+    """Results of a batch of sentences, and the state after them."""
 
     vectors: list[np.ndarray]
     state: BiLMState
 
 
 class Embedder:
-    """A biLM with a choice of layers, of state and of number type."""
+    """Embeds sentences with a biLM; layers, state and dtype are chosen once."""
 
     def __init__(
         self,
@@ -74,19 +76,22 @@ class Embedder:
         batch_size: int = 64,
         cache: WordCache | int | None = DEFAULT_MAX_BYTES,
         tokenizer: str | None = None,
+        align: str | Path | None = None,
     ) -> None:
-        """`model`: an opened model, or a name or path to open; none means the bundled one.
+        """`model`: an opened model, or a name or path to open; None means the bundled one.
 
         `layers`: "all", "average", "top", "concat", an index, or one weight for each layer (`elmo.embedding.layers`).
-        `pooling`: "mean" or "max" gives one vector for each sentence. `dtype`: of the vectors that come out.
+        `pooling`: "mean" or "max" gives one vector per sentence. `dtype`: of the output vectors.
         `precision`: of the LSTMs' weights in memory, for a model that is opened here (`elmo.load`).
-        `batch_tokens`: tokens that are in work at once; bounds the memory. `batch_size`: sentences of a batch, for
-        `state="carry"` alone, where it changes the numbers. `cache`: a word cache, its bytes, or 0 for none.
-        `tokenizer`: a name from `elmo.text.tokenizer`, if not the model's own.
+        `batch_tokens`: tokens computed at once; bounds the memory. `batch_size`: sentences per batch, only for
+        `state="carry"`, where it changes the numbers. `cache`: a word cache, its size in bytes, or 0 for none.
+        `tokenizer`: a name from `elmo.text.tokenizer`, if not the model's own. `align`: a language ("de") of the
+        aligned models, or the file of a mapping matrix, to map the vectors into the space of English
+        (`elmo.checkpoints.alignment`).
         """
         if not isinstance(model, PretrainedBiLM | str | Path | None):
             raise ConfigError(
-                f"A model, its name or its path was expected, not {type(model).__name__}; open it with elmo.load."
+                f"model is {type(model).__name__}; expected a model that elmo.load opened, a name or a path."
             )
         for name, value, known in (
             ("state", state, get_args(StateMode)),
@@ -94,31 +99,37 @@ class Embedder:
             ("dtype", dtype, get_args(VectorType)),
         ):
             if value not in known:
-                raise ConfigError(f"Unknown {name} {value!r}; expected one of {', '.join(map(str, known))}.")
+                words = ", ".join(choice for choice in known if choice is not None)
+                raise ConfigError(f"Unknown {name} {value!r}; expected one of {words}.")
         if batch_tokens < 1 or batch_size < 1:
             raise ConfigError(f"batch_tokens ({batch_tokens}) and batch_size ({batch_size}) must be at least 1.")
         folder = None if isinstance(model, PretrainedBiLM) else locate(model)
         if isinstance(model, PretrainedBiLM) and precision not in (None, model.precision):
-            raise ConfigError(f"This model is open already, in {model.precision}; give the precision to elmo.load.")
+            raise ConfigError(
+                f"This model was opened with precision {model.precision}; pass the precision to elmo.load."
+            )
         self.model = model if isinstance(model, PretrainedBiLM) else load(folder, precision=precision or "float32")
         self.layers = choose_layers(layers, self.model.config.num_layers)
+        self.mapping = None if align is None else load_mapping(align, dim=self.model.config.output_dim)
+        """Applied to every vector of every layer, before pooling."""
         self.state: StateMode = state
         self.pooling: Pooling | None = pooling
         self.dtype = np.dtype(dtype)
         self.batch_tokens, self.batch_size = batch_tokens, batch_size
         self.tokenizer = tokenizer or self.model.config.tokenizer
+        check_tokenizer(self.tokenizer)
         self.carried = CarriedState()
-        """The rows of `state="carry"`; `carried.reset()` forgets them."""
+        """The state of `state="carry"`; `carried.reset()` clears it."""
         self.cache = (
             cache if isinstance(cache, WordCache) else WordCache(self.model, max_bytes=cache) if cache else None
         )
         if self.cache is not None and self.cache.bilm is not self.model:
-            raise ConfigError("The word cache belongs to another model; make one with WordCache(model).")
+            raise ConfigError("The word cache belongs to another model; create one with WordCache(model).")
         if folder is not None and self.cache is not None and (folder / WORDS_FILE).is_file():
             self.cache.load(folder / WORDS_FILE)
         if state == "warm" and self.model.warm_state is None:
             raise ConfigError(
-                "This model has no warm state. Make one from text of your kind with "
+                "This model has no warm state. Compute one from text like yours with "
                 "`elmo convert MODEL FOLDER --warm-text FILE`, and use that folder; or use state='reset'."
             )
 
@@ -128,38 +139,32 @@ class Embedder:
         return self.layers.shape(None, self.model.config.output_dim)[-1]
 
     def embed(self, sentences: str | Iterable[SentenceLike]) -> list[np.ndarray]:
-        """The vectors of each sentence. Strings are tokenised; token lists are taken as they are.
+        """The vectors of each sentence. Strings are tokenized; token lists are used as they are.
 
-        A single string counts as one sentence, and gives a list of one. See `stream` for the tokens, too.
+        A single string is one sentence, and gives a list of one. `stream` also gives the tokens.
         """
         return [sentence.vectors for sentence in self.stream(sentences)]
 
-    def stream(self, sentences: str | Iterable[SentenceLike]) -> Iterator[EmbeddedSentence]:
-        """Each sentence with its tokens, in order, as soon as its window is done; the memory does not grow."""
+    def stream(
+        self, sentences: str | Iterable[SentenceLike], *, on_batch: Callable[[int], None] = lambda num_tokens: None
+    ) -> Iterator[EmbeddedSentence]:
+        """Each sentence with its tokens, in order, as soon as its window is finished; in constant memory.
+
+        `on_batch` is called with the number of tokens after every batch.
+        """
         token_lists = as_token_lists(sentences, self.tokenizer)
         if self.state == "carry":
-            yield from self._stream_in_rows(token_lists)
+            # The order and the batches of the old tools: each row starts from the state of the previous batch.
+            while rows := list(islice(token_lists, self.batch_size)):
+                result = self._run(rows, self.carried.take(self.model, len(rows)))
+                self.carried.update(result.state)
+                on_batch(sum(map(len, rows)))
+                yield from map(EmbeddedSentence, rows, result.vectors)
             return
-        for window in cut_windows(token_lists, self._window_tokens()):
-            yield from map(EmbeddedSentence, window, self._embed_window(window))
+        for window in cut_windows(token_lists, self.window_tokens):
+            yield from map(EmbeddedSentence, window, self._embed_window(window, on_batch))
 
-    def _stream_in_rows(self, token_lists: Iterator[list[str]]) -> Iterator[EmbeddedSentence]:
-        """The order and the batches of the old tools, each row going on from the one before."""
-        rows: list[list[str]] = []
-        for tokens in token_lists:
-            rows.append(tokens)
-            if len(rows) == self.batch_size:
-                yield from self._embed_carrying(rows)
-                rows = []
-        if rows:
-            yield from self._embed_carrying(rows)
-
-    def _embed_carrying(self, rows: list[list[str]]) -> Iterator[EmbeddedSentence]:
-        result = self._run(rows, self.carried.take(self.model, len(rows)))
-        self.carried.update(result.state)
-        return map(EmbeddedSentence, rows, result.vectors)
-
-    def _embed_window(self, window: list[list[str]]) -> list[np.ndarray]:
+    def _embed_window(self, window: list[list[str]], on_batch: Callable[[int], None]) -> list[np.ndarray]:
         results: list[np.ndarray | None] = [None] * len(window)
         busy = [index for index, tokens in enumerate(window) if tokens]
         for batch in cut_batches([len(window[index]) + 2 for index in busy], self.batch_tokens):
@@ -168,21 +173,22 @@ class Embedder:
             start = None if warm is None else warm.to(self._device).expand(len(rows))
             for index, vectors in zip(rows, self._run([window[row] for row in rows], start).vectors, strict=True):
                 results[index] = vectors
+            on_batch(sum(len(window[row]) for row in rows))
         return [self._empty() if vectors is None else vectors for vectors in results]
 
     def _run(self, rows: Sequence[Sequence[str]], state: BiLMState | None) -> _Rows:
-        """Run sentences together; with too little memory, half of them at a time, and smaller pieces from then on."""
+        """Run a batch; if memory runs out, half of it at a time, and smaller pieces from then on."""
         try:
             return self._run_at_once(rows, state)
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
+            if not _is_out_of_memory(error):
                 raise
             if self.batch_tokens <= _SMALLEST_BUDGET and len(rows) == 1:
                 raise InputError(
                     f"Not enough memory for a sentence of {len(rows[0])} tokens, even in pieces of {self.batch_tokens}."
                     " Choose fewer layers, float16 or pooling, or split the sentence."
                 ) from error
-        # Outside the handler: the traceback of the failed run holds its tensors.
+        # Outside the handler, because the traceback of the failed run keeps its tensors alive.
         self.batch_tokens = max(self.batch_tokens // 2, _SMALLEST_BUDGET)
         if len(rows) == 1:
             return self._run(rows, state)
@@ -205,10 +211,16 @@ class Embedder:
         positions, lengths = where.positions.to(device), where.lengths.to(device)
         piece = max(self.batch_tokens // len(rows), 1)
         if positions.shape[1] > piece:
-            result = contextualize_in_pieces(
-                self.model, vectors, positions=positions, lengths=lengths, state=state, piece=piece,
-                choice=self.layers, pooling=self.pooling, dtype=self.dtype,
-            )  # fmt: skip
+            # Pieces hold one direction of a vector, but a mapping needs both, so it is applied before pooling.
+            whole = self.mapping is not None
+            pooling, dtype = (None, np.dtype("float32")) if whole else (self.pooling, self.dtype)
+            settings = PieceSettings(piece, self.layers, pooling, dtype)
+            result = contextualize_in_pieces(self.model, Reading(vectors, positions, lengths), state, settings)
+            if whole:
+                mapped = [
+                    self._unpack(torch.from_numpy(v)[:, None], torch.tensor([v.shape[1]])) for v in result.vectors
+                ]
+                return _Rows([vectors for (vectors,) in mapped], result.state)
             return _Rows([self.layers.arrange(kept) for kept in result.vectors], result.state)
         with nullcontext() if self.cache is None else self.cache.lend_products(where.words, vectors) as products:
             output = self.model.contextualize(
@@ -217,23 +229,23 @@ class Embedder:
         return _Rows(self._unpack(self.layers.select(output.layers), where.lengths - 2), output.state)
 
     def _unpack(self, kept: Tensor, num_tokens: Tensor) -> list[np.ndarray]:
-        """(kept, batch, tokens, dim) -> each sentence's array, which holds on to nothing of the batch."""
-        if self.pooling is not None:
-            pooled = as_array(pool(kept, num_tokens.to(kept.device), self.pooling)).astype(self.dtype)
-            return [np.ascontiguousarray(self.layers.arrange(pooled[:, row])) for row in range(len(num_tokens))]
+        """(kept, batch, tokens, dim) -> each sentence's array, a copy that does not keep the batch alive."""
+        if self.mapping is not None:
+            kept = kept @ self.mapping.T.to(kept.device, kept.dtype)
         values = as_array(kept)
-        return [
-            self.layers.arrange(values[:, row, :length].astype(self.dtype, order="C"))
-            for row, length in enumerate(num_tokens.tolist())
-        ]
+        rows = (values[:, row, :length] for row, length in enumerate(num_tokens.tolist()))
+        if self.pooling is not None:
+            rows = (pool(row, self.pooling) for row in rows)
+        return [self.layers.arrange(row.astype(self.dtype, order="C")) for row in rows]
 
     def _empty(self) -> np.ndarray:
-        """What a sentence without tokens becomes: no vectors, or zeros when pooled."""
+        """The result for a sentence without tokens: no vectors, or zeros if pooled."""
         num_tokens = 0 if self.pooling is None else None
         return np.zeros(self.layers.shape(num_tokens, self.model.config.output_dim), self.dtype)
 
-    def _window_tokens(self) -> int:
-        """As much sorting as some memory allows: the results of a window wait for its last batch."""
+    @property
+    def window_tokens(self) -> int:
+        """Tokens that are sorted by length together; their results wait in memory for the window's last batch."""
         most = _WINDOW_BATCHES * self.batch_tokens
         if self.pooling is not None:
             return most
@@ -243,3 +255,10 @@ class Embedder:
     @property
     def _device(self) -> torch.device:
         return self.model.device
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """On a CPU torch raises a plain RuntimeError."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return any(sign in str(error) for sign in ("can't allocate memory", "not enough memory", "out of memory"))

@@ -1,8 +1,8 @@
-"""The first layer's input products of words, kept from batch to batch: the same for every occurrence, like the vector.
+"""A cache of the first LSTM layer's input products of words, which are the same for every occurrence of a word.
 
-They are much larger than the vectors (32 KB a word at the small size, 128 KB at full size), so that far fewer words
-have room; the least recently used go first. One batch at a time borrows the table. A second thread goes without, and so
-does a batch with more words than there is room for: its products are made in the call, as they are without this cache.
+They are much larger than the vectors (32 KB per word at the small size, 128 KB at full size), so that far fewer words
+fit; the least recently used are evicted first. One batch at a time uses the table. A second thread, or a batch with
+more words than fit, computes its products in the call, as without this cache.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from itertools import compress
 import torch
 from torch import Tensor
 
-from elmo.bilm.kernels import binding, inference
-from elmo.bilm.kernels.packing import packed_stack
+from elmo.bilm.kernels import binding
+from elmo.bilm.kernels.lstm_inference import FirstProducts, first_product_width
 from elmo.bilm.model import BiLM
+from elmo.bilm.weights import version_of
 
 MIN_WORDS = 2048
-"""A table for fewer words than a batch of ordinary text has would hardly ever be used."""
+"""A table for fewer words than an ordinary batch has would hardly ever be used."""
 
 
 class FirstProductCache:
@@ -29,60 +30,75 @@ class FirstProductCache:
 
     def __init__(self, bilm: BiLM, *, max_bytes: int) -> None:
         self.bilm = bilm
-        self._stacks = (bilm.forward_lstm, bilm.backward_lstm)
-        self.num_words = max_bytes // (self._row_bytes() * len(self._stacks)) if binding.available() else 0
-        """As many as there is room for; 0 where this is not worth its memory, or the kernels do not run."""
+        self.num_words = max_bytes // self._row_bytes() if binding.available() else 0
+        """Words that fit; 0 if there are too few of them, or the kernels are not available."""
         if self.num_words < MIN_WORDS:
             self.num_words = 0
         self._lock = threading.Lock()
         self._slots: OrderedDict[str, int] = OrderedDict()  # least recently used first
-        self._blocks: list[binding.Block] = []
-        self._version: tuple[object, ...] = ()
+        self._table: Tensor | None = None
+        self._version: object = None
 
     @property
     def num_bytes(self) -> int:
-        """Memory held, roughly: pages that were never written to take none."""
-        return len(self._slots) * self._row_bytes() * len(self._stacks)
+        """Memory in use, approximately: pages that were never written take none."""
+        return len(self._slots) * self._row_bytes()
 
     def clear(self) -> None:
         with self._lock:
             self._slots.clear()
 
+    def after_fork(self) -> None:
+        """In a forked child: other threads, which were to fill their slots, exist in the parent only."""
+        self._lock = threading.Lock()
+        self._slots.clear()
+
     @contextmanager
-    def lend(self, words: Sequence[str], vectors: Tensor) -> Iterator[inference.FirstProducts | None]:
-        """The products of these words, for the time of one run of the biLM; None if it has to do without."""
-        usable = len(words) <= self.num_words and inference.fits(self._stacks, [vectors])
-        if not usable or not self._lock.acquire(blocking=False):
+    def lend(self, words: Sequence[str], vectors: Tensor) -> Iterator[FirstProducts | None]:
+        """The products of these words for one run of the biLM, or None if the cache cannot be used."""
+        usable = len(words) <= self.num_words and not torch.is_grad_enabled() and self._takes(vectors)
+        version = self._weights_version() if usable else None
+        if version is None or not self._lock.acquire(blocking=False):
             yield None
             return
         try:
-            yield self._assign(words)
+            yield self._assign(words, version)
         except BaseException:
-            self._slots.clear()  # what the run was to put there is missing
+            self._slots.clear()  # the run did not fill its slots
             raise
         finally:
             self._lock.release()
 
-    def _assign(self, words: Sequence[str]) -> inference.FirstProducts:
-        """A slot for each word, counted below 0 where it is new."""
-        stacks = [packed_stack(stack) for stack in self._stacks]
-        version = (binding.kernel_info().name, *stacks)
+    def _takes(self, vectors: Tensor) -> bool:
+        return binding.takes((vectors, self.bilm.forward_lstm.typed_layers[0].input_weight))
+
+    def _weights_version(self) -> object:
+        """Version of the weights that the products depend on; None if changes of them would not be noticed."""
+        first = [stack.weights[0] for stack in (self.bilm.forward_lstm, self.bilm.backward_lstm)]
+        version = version_of([tensor for weights in first for tensor in (weights.input, weights.bias)])
+        return None if version is None else (*version, self.bilm.precision, binding.kernel_info().name)
+
+    def _assign(self, words: Sequence[str], version: object) -> FirstProducts:
+        """A slot for each word; new words have -1 - slot."""
+        width = first_product_width(self.bilm.config.lstm.cell_dim)
         if version != self._version:
             self._slots.clear()
-            if not self._version or version[0] != self._version[0]:
-                self._blocks = [binding.Block(self.num_words * self._row_bytes()) for _ in stacks]
             self._version = version
+        if self._table is None or self._table.shape[2] != width:
+            memory = binding.mapped(self.num_words * self._row_bytes())
+            self._table = memory.view(torch.float32).view(2, self.num_words, width)
         slots = self._slots
         known = [word in slots for word in words]
         for word in compress(words, known):
             slots.move_to_end(word)
-        # Only now that the known words have become the last to go.
+        # Only now, when the known words are the most recently used.
         for word, is_known in zip(words, known, strict=True):
             if not is_known:
                 slots[word] = len(slots) if len(slots) < self.num_words else slots.popitem(last=False)[1]
         given = [slots[word] if is_known else -1 - slots[word] for word, is_known in zip(words, known, strict=True)]
         rows = torch.tensor(given, dtype=torch.int64, device="cpu")
-        return inference.FirstProducts(stacks, [block.address for block in self._blocks], rows)
+        return FirstProducts(self._table, rows)
 
     def _row_bytes(self) -> int:
-        return 4 * inference.first_product_width(self._stacks[0]) if binding.available() else 0
+        """Of both directions."""
+        return 2 * 4 * first_product_width(self.bilm.config.lstm.cell_dim)

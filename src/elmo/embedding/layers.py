@@ -1,12 +1,12 @@
-"""Which of a biLM's layers a user wants, and in what form.
+"""The choice of a biLM's layers, and the form of the result.
 
     "all"            (layers, tokens, dim)     as they are
     2, -1, "top"     (tokens, dim)             one of them; 0 is the token layer, -1 and "top" the highest
     "average"        (tokens, dim)             their mean
-    [0.2, 0.3, 0.5]  (tokens, dim)             their sum with these weights, which are used as they are
-    "concat"         (tokens, layers * dim)    side by side
+    [0.2, 0.3, 0.5]  (tokens, dim)             their weighted sum; the weights are not normalized
+    "concat"         (tokens, layers * dim)    concatenated
 
-A biLM that was given no task has no best mix; `elmo.mix` learns one.
+`elmo.mix` learns a mix for a task.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -23,15 +23,17 @@ from elmo.errors import ConfigError
 if TYPE_CHECKING:  # the ONNX runner chooses layers where there is no torch
     from torch import Tensor
 
+    Layers = TypeVar("Layers", Tensor, np.ndarray)
+
 LayerSpec = str | int | Sequence[float]
-"""What users write: see the table above. A string may also hold an index or weights: "2", "0.2,0.3,0.5"."""
+"""See the table above. A string may also hold an index or weights: "2", "0.2,0.3,0.5"."""
 
 _NAMES = "all, average, top, concat, a layer's index, or one weight for each layer"
 
 
 @dataclass(frozen=True)
 class LayerChoice:
-    """A choice that fits a model. Between `select` and `arrange` stand the kept layers, (kept, tokens, dim)."""
+    """A choice for one model. `select` gives the kept layers, (kept, tokens, dim), and `arrange` their final form."""
 
     form: Literal["all", "single", "concat"]
     weights: tuple[float, ...] | None
@@ -45,10 +47,12 @@ class LayerChoice:
         """Layers that are left after `select`."""
         return 1 if self.form == "single" else self.num_layers
 
-    def select(self, layers: Tensor) -> Tensor:
-        """Any (layers, ...) -> (kept, ...). The two directions may be given apart."""
+    def select(self, layers: Layers) -> Layers:
+        """Any (layers, ...) -> (kept, ...); also for one direction of the vectors."""
         if self.index is not None:
             return layers[self.index : self.index + 1]
+        if self.weights is not None and isinstance(layers, np.ndarray):
+            return np.tensordot(np.array(self.weights, layers.dtype), layers, axes=1)[None]
         if self.weights is not None:
             import torch
 
@@ -62,7 +66,7 @@ class LayerChoice:
             return kept
         if self.form == "single":
             return kept[0]
-        # The width is spelt out: a sentence without tokens has no size to infer it from.
+        # The width is explicit: it cannot be inferred for a sentence without tokens.
         joined = kept.shape[0] * kept.shape[-1]
         return np.ascontiguousarray(np.moveaxis(kept, 0, -2)).reshape(*kept.shape[1:-1], joined)
 
@@ -75,12 +79,12 @@ class LayerChoice:
 
 
 def names_all(spec: LayerSpec) -> bool:
-    """Whether every layer is to be kept apart, which places for one vector per token have to refuse."""
+    """Whether every layer is kept separately, which is refused where each token must have one vector."""
     return isinstance(spec, str) and spec.strip().lower() == "all"
 
 
 def choose_layers(spec: LayerSpec, num_layers: int) -> LayerChoice:
-    """The choice that a user's words mean for a model with so many layers, the token layer included."""
+    """The choice for a model with `num_layers` layers, the token layer included."""
     if isinstance(spec, str):
         spec = _parse(spec)
     elif hasattr(spec, "tolist"):  # an array, a tensor, or a number out of one
@@ -94,7 +98,7 @@ def choose_layers(spec: LayerSpec, num_layers: int) -> LayerChoice:
     if isinstance(spec, int) and not isinstance(spec, bool):
         if not -num_layers <= spec < num_layers:
             raise ConfigError(
-                f"Layer {spec} was asked for; the model has the layers 0 to {num_layers - 1}, and 0 is the token layer."
+                f"There is no layer {spec}; the model has the layers 0 to {num_layers - 1}, and 0 is the token layer."
             )
         return LayerChoice("single", None, spec % num_layers, num_layers)
     if isinstance(spec, str | bool) or not isinstance(spec, Sequence):

@@ -1,8 +1,8 @@
 """Sentences and documents that do not fit into memory at once: exact vectors, piece by piece.
 
-An LSTM needs nothing of the past but its state. The forward direction is run over pieces from left to right and the
-backward direction over pieces from right to left, each handing its state on, so that the result equals that of one run
-over the whole. What is held at any time is one piece, and the result itself.
+An LSTM needs only its state from the past. The forward direction is run over pieces from left to right and the backward
+direction over pieces from right to left, each passing its state on, so that the result equals that of a single run.
+Memory holds one piece at a time, and the result.
 """
 
 from __future__ import annotations
@@ -14,46 +14,61 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.bilm.lstm import LstmStack, StackState, reverse_within_lengths
+from elmo.bilm.lstm import LstmStack
 from elmo.bilm.model import BiLM, BiLMState
+from elmo.bilm.reference import StackState, reverse_within_lengths
 from elmo.embedding.layers import LayerChoice
-from elmo.embedding.pooling import Pooling
+from elmo.embedding.pooling import PooledVectors, Pooling
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Sentences as rows of a table of token vectors."""
+
+    vectors: Tensor
+    """(words, projection)"""
+    positions: Tensor
+    """Rows of the table, (batch, tokens), sentence markers included."""
+    lengths: Tensor
+    """Tokens of each sentence, markers included, (batch,)."""
+
+
+@dataclass(frozen=True)
+class PieceSettings:
+    """How long sentences are cut, and what is kept of each layer."""
+
+    piece: int
+    """Time steps that are computed at once."""
+    layers: LayerChoice
+    pooling: Pooling | None
+    dtype: np.dtype
 
 
 @dataclass(frozen=True)
 class LongResult:
-    """The vectors of each row, kept layers first, and the state behind the rows."""
+    """The vectors of each row, kept layers first, and the state after the rows."""
 
     vectors: list[np.ndarray]
-    """(kept, tokens, dim) or pooled (kept, dim), markers dropped."""
+    """(kept, tokens, dim) or pooled (kept, dim), without markers."""
     state: BiLMState
 
 
 @torch.no_grad()
 def contextualize_in_pieces(
-    bilm: BiLM,
-    vectors: Tensor,
-    *,
-    positions: Tensor,
-    lengths: Tensor,
-    state: BiLMState | None,
-    piece: int,
-    choice: LayerChoice,
-    pooling: Pooling | None,
-    dtype: np.dtype,
+    bilm: BiLM, reading: Reading, state: BiLMState | None, settings: PieceSettings
 ) -> LongResult:
-    """What `BiLM.contextualize` gives, `piece` time steps at once, with the layer choice and pooling applied."""
+    """What `BiLM.contextualize` gives, `settings.piece` time steps at once, with layer choice and pooling applied."""
     # Longest first: the rows that still have text are then always the first ones.
-    order = torch.argsort(lengths, descending=True, stable=True)
-    positions, lengths = positions[order], lengths[order]
+    order = torch.argsort(reading.lengths, descending=True, stable=True)
+    positions, lengths = reading.positions[order], reading.lengths[order]
     start = None if state is None else BiLMState(state.hidden[:, :, order], state.cell[:, :, order])
     width = bilm.config.lstm.projection_dim
-    collector: type[_TokenResult | _PooledResult] = _TokenResult if pooling is None else _PooledResult
-    results = [collector(choice.num_kept, int(length) - 2, 2 * width, pooling, dtype) for length in lengths]
+    collector: type[_TokenResult | _PooledResult] = _TokenResult if settings.pooling is None else _PooledResult
+    results = [collector(int(length) - 2, 2 * width, settings) for length in lengths]
     ends = []
     stacks = (bilm.forward_lstm, bilm.backward_lstm)
     for direction, stack in enumerate(stacks):
-        reading = positions if direction == 0 else reverse_within_lengths(positions, lengths)
+        in_reading_order = positions if direction == 0 else reverse_within_lengths(positions, lengths)
         columns = slice(direction * width, (direction + 1) * width)
 
         def put(row: int, step: int, kept: Tensor, direction: int = direction, columns: slice = columns) -> None:
@@ -62,7 +77,7 @@ def contextualize_in_pieces(
             results[row].put(first - 1, as_array(in_order), columns)
 
         begin = None if start is None else start.direction(direction)
-        ends.append(_run(stack, vectors, reading, lengths, begin, piece, choice, put))
+        ends.append(_run(stack, Reading(reading.vectors, in_reading_order, lengths), begin, settings, put))
     back = torch.argsort(order)
     joined = BiLMState.join(*ends)
     return LongResult(
@@ -73,30 +88,28 @@ def contextualize_in_pieces(
 
 def _run(
     stack: LstmStack,
-    vectors: Tensor,
-    positions: Tensor,
-    lengths: Tensor,
+    reading: Reading,
     state: StackState | None,
-    piece: int,
-    choice: LayerChoice,
+    settings: PieceSettings,
     put: Callable[[int, int, Tensor], None],
 ) -> StackState:
-    """One direction in its own reading order; hands every row's piece, (kept, steps, width), to `put`."""
+    """Run one direction in its own reading order; `put` receives every row's piece, (kept, steps, width)."""
+    lengths, piece = reading.lengths, settings.piece
     state = stack.zero_state(len(lengths)) if state is None else stack.accept(state, len(lengths))
     hidden, cell = state.hidden.clone(), state.cell.clone()
     for step, rows in _pieces(lengths, piece):
-        tokens = vectors[positions[:rows, step : step + piece]]
+        tokens = reading.vectors[reading.positions[:rows, step : step + piece]]
         here = (lengths[:rows] - step).clamp_max(piece)
         output = stack(tokens, here, state=StackState(hidden[:, :rows].contiguous(), cell[:, :rows].contiguous()))
         hidden[:, :rows], cell[:, :rows] = output.state.hidden, output.state.cell
-        kept = choice.select(torch.cat([tokens[None], output.layers]))
+        kept = settings.layers.select(torch.cat([tokens[None], output.layers]))
         for row in range(rows):
             put(row, step, kept[:, row, : int(here[row])])
     return StackState(hidden, cell)
 
 
 def as_array(kept: Tensor) -> np.ndarray:
-    """The same for numpy, which has no bfloat16."""
+    """A tensor as a numpy array; numpy has no bfloat16."""
     return (kept.float() if kept.dtype == torch.bfloat16 else kept).cpu().numpy()
 
 
@@ -107,10 +120,10 @@ def _pieces(lengths: Tensor, piece: int) -> Iterator[tuple[int, int]]:
 
 
 class _TokenResult:
-    """One sentence's vectors, filled in piece by piece; what falls on the markers is dropped."""
+    """One sentence's vectors, filled in piece by piece, without the markers."""
 
-    def __init__(self, kept: int, num_tokens: int, dim: int, pooling: Pooling | None, dtype: np.dtype) -> None:
-        self.values = np.empty((kept, num_tokens, dim), dtype)
+    def __init__(self, num_tokens: int, dim: int, settings: PieceSettings) -> None:
+        self.values = np.empty((settings.layers.num_kept, num_tokens, dim), settings.dtype)
 
     def put(self, first: int, values: np.ndarray, columns: slice) -> None:
         first, values = _without_markers(first, values, self.values.shape[1])
@@ -121,26 +134,18 @@ class _TokenResult:
 
 
 class _PooledResult:
-    """One sentence's pooled vector; only the running sum or maximum is held."""
+    """One sentence's pooled vector, without its tokens in memory."""
 
-    def __init__(self, kept: int, num_tokens: int, dim: int, pooling: Pooling | None, dtype: np.dtype) -> None:
-        self.pooling, self.num_tokens, self.dtype = pooling, num_tokens, dtype
-        # The sum of very many float32 values needs more places than float32 has.
-        self.values = np.full((kept, dim), 0.0 if pooling == "mean" else -np.inf)
+    def __init__(self, num_tokens: int, dim: int, settings: PieceSettings) -> None:
+        assert settings.pooling is not None
+        self.pooled = PooledVectors(settings.layers.num_kept, dim, settings.pooling)
+        self.num_tokens, self.dtype = num_tokens, settings.dtype
 
     def put(self, first: int, values: np.ndarray, columns: slice) -> None:
-        _, values = _without_markers(first, values, self.num_tokens)
-        if values.shape[1] == 0:
-            return
-        if self.pooling == "mean":
-            self.values[:, columns] += values.sum(axis=1, dtype=np.float64)
-        else:
-            self.values[:, columns] = np.maximum(self.values[:, columns], values.max(axis=1))
+        self.pooled.add(_without_markers(first, values, self.num_tokens)[1], columns)
 
     def finish(self) -> np.ndarray:
-        if self.num_tokens == 0:
-            return np.zeros(self.values.shape, self.dtype)
-        return (self.values / self.num_tokens if self.pooling == "mean" else self.values).astype(self.dtype)
+        return self.pooled.finish(self.num_tokens, self.dtype)
 
 
 def _without_markers(first: int, values: np.ndarray, num_tokens: int) -> tuple[int, np.ndarray]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
@@ -52,61 +51,65 @@ class WriteBehind(Generic[Item]):
     """Hands items to `write` in a thread of its own. Waits when more than `max_bytes` are on their way.
 
     An error of the thread is raised at the next `put` or at the end of the `with` statement, which waits for the rest.
+    After Ctrl-C, what still waits is dropped. The thread has always ended when the `with` statement has.
+
+    The two threads share simple queues and flags, no lock written in Python: Ctrl-C inside the methods of such a lock
+    leaves it acquired, and the other thread would wait for it forever. Neither `Thread.join`: interrupted, it takes a
+    live thread for a dead one (Python 3.11).
     """
 
     def __init__(
         self, write: Callable[[Item], None], size: Callable[[Item], int], *, max_bytes: int = 128 << 20
     ) -> None:
         self._write, self._size, self._max_bytes = write, size, max_bytes
-        self._waiting: deque[Item] = deque()
+        self._items: queue.SimpleQueue[Item | object] = queue.SimpleQueue()
+        self._written: queue.SimpleQueue[int] = queue.SimpleQueue()
+        """The size of each item that the thread has written."""
         self._num_bytes = 0
-        self._closed = False
+        self._dropped = False
+        self._finished = False
         self._failure: BaseException | None = None
-        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="elmo-write", daemon=True)
 
     def put(self, item: Item) -> None:
-        with self._changed:
-            # One item may be larger than all that is allowed; it then goes alone.
-            while self._num_bytes and self._num_bytes + self._size(item) > self._max_bytes and self._failure is None:
-                self._changed.wait()
-            self._raise_failure()
-            self._waiting.append(item)
-            self._num_bytes += self._size(item)
-            self._changed.notify_all()
+        size = self._size(item)
+        # One item may be larger than all that is allowed; it then goes alone.
+        while self._num_bytes and self._num_bytes + size > self._max_bytes and not self._finished:
+            self._num_bytes -= self._written.get()
+        self._raise_failure()
+        self._num_bytes += size
+        self._items.put(item)
 
     def __enter__(self) -> WriteBehind[Item]:
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        self._thread.join()
+        interrupt = None
+        self._dropped = kind is not None and not issubclass(kind, Exception)
+        while not self._finished:
+            try:
+                self._items.put(_END)
+                while not self._finished:
+                    self._written.get()
+            except KeyboardInterrupt as error:  # this one waits for one item at most
+                interrupt, self._dropped = error, True
+        if interrupt is not None:
+            raise interrupt
         if kind is None:
             self._raise_failure()
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting and not self._closed:
-                    self._changed.wait()
-                if not self._waiting:
-                    return
-                item = self._waiting.popleft()
-            try:
-                self._write(item)
-            except BaseException as error:
-                with self._changed:
-                    self._failure, self._num_bytes = error, 0
-                    self._waiting.clear()
-                    self._changed.notify_all()
-                return
-            with self._changed:
-                self._num_bytes -= self._size(item)
-                self._changed.notify_all()
-            del item  # or the last one is held while waiting for the next
+        try:
+            while (item := self._items.get()) is not _END and not self._dropped:
+                self._write(item)  # type: ignore[arg-type]
+                self._written.put(self._size(item))  # type: ignore[arg-type]
+                del item  # or the last one is held while waiting for the next
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._finished = True
+            self._written.put(0)  # wakes who waits
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -2,29 +2,30 @@
 
     embed_to_file(Embedder(layers="top"), lines, "vectors.hdf5")
 
-A run that was stopped goes on with `resume=True` and the same input. In `carry` the finished sentences are embedded
-again, because the ones after them depend on them; in the other modes they are passed over.
+A run that was stopped goes on with `resume=True` and the same input, and gives the same vectors to the bit. In `carry`
+all finished sentences are embedded again, because the ones after them depend on them; in the other modes only those
+that share a window with the first unfinished one, because batches of other sentences round differently.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch import nn
-
-from elmo.bilm.fingerprint import fingerprint
-from elmo.embedding.embedder import Embedder
+from elmo.embedding.embedder import EmbeddedSentence, Embedder
 from elmo.embedding.pipeline import WriteBehind, read_ahead
 from elmo.embedding.token_lists import SentenceLike, check_tokens
 from elmo.embedding.writers.formats import format_of
 from elmo.embedding.writers.record import OutputLayout, Record
 from elmo.embedding.writers.vector_writer import VectorWriter
-from elmo.errors import InputError
-from elmo.text.inputs import Sentence
-from elmo.text.tokenizer import words
+from elmo.errors import ConfigError, InputError
+from elmo.storage.digest import tensor_digest
+from elmo.text.batches import cut_windows
+from elmo.text.inputs import RowOptions, Sentence
+from elmo.text.tokenizer import tokenize
 
 LONGEST_TOKEN = 1_000_000
 """Characters; what is longer is no word of any language, and most likely no text at all."""
@@ -38,6 +39,8 @@ class FileReport:
     num_tokens: int = 0
     num_tokens_read: int = 0
     """Tokens taken from the input; some of them are still on their way."""
+    num_tokens_embedded: int = 0
+    """Tokens whose vectors are computed; their sentences are written when the window that they are in is done."""
     num_cut_words: int = 0
     """Words longer than the model can see."""
     num_resumed: int = 0
@@ -57,11 +60,13 @@ def embed_to_file(
     compress: bool = False,
     resume: bool = False,
     overwrite: bool = False,
+    columns: RowOptions | None = None,
     progress: Callable[[FileReport], None] | None = None,
 ) -> FileReport:
     """Write each sentence's vectors under its number; the file's name tells the format unless `format_name` does.
 
-    What ends in .gz is compressed, asked or not.
+    What ends in .gz is compressed, asked or not. `columns`: what `read_sentences` was given, so that the ids and the
+    columns that it keeps are written, too.
     """
     if isinstance(sentences, str | bytes | Path):
         raise InputError(
@@ -71,17 +76,26 @@ def embed_to_file(
     name = format_name or format_of(Path(path))
     compress = compress or Path(path).name.lower().endswith(".gz")
     writer = VectorWriter(
-        path, name, layout=_layout(embedder, compress), settings=_settings(embedder), resume=resume, overwrite=overwrite
+        path,
+        name,
+        layout=_layout(embedder, compress, columns or RowOptions()),
+        settings=_settings(embedder),
+        resume=resume,
+        overwrite=overwrite,
     )
     report = FileReport(num_resumed=writer.num_finished, already_complete=writer.complete)
     if writer.complete:
         return report
     with writer, WriteBehind(writer.write, lambda record: record.num_bytes) as behind:
-        run = _Run(embedder, writer, report)
-        for record in run.records(read_ahead(_tokenise(sentences, embedder.tokenizer))):
-            behind.put(record)
+
+        def count(num_tokens: int) -> None:
+            report.num_tokens_embedded += num_tokens
             if progress is not None:
                 progress(report)
+
+        run = _Run(embedder, writer, report, count)
+        for record in run.records(read_ahead(_tokenise(sentences, embedder.tokenizer))):
+            behind.put(record)
     report.notes = writer.notes
     return report
 
@@ -89,30 +103,53 @@ def embed_to_file(
 class _Run:
     """The texts wait here while their tokens go through the embedder, which keeps their order."""
 
-    def __init__(self, embedder: Embedder, writer: VectorWriter, report: FileReport) -> None:
-        self._embedder, self._writer, self._report = embedder, writer, report
-        self._waiting: deque[tuple[int, str]] = deque()
+    def __init__(
+        self, embedder: Embedder, writer: VectorWriter, report: FileReport, count: Callable[[int], None]
+    ) -> None:
+        self._embedder, self._writer, self._report, self._count_embedded = embedder, writer, report, count
+        self._waiting: deque[tuple[int, Sentence]] = deque()
+        self._keep = writer.layout.keep
         self._replay = embedder.state == "carry"
 
     def records(self, sentences: Iterable[Sentence]) -> Iterator[Record]:
-        for embedded in self._embedder.stream(self._token_lists(sentences)):
-            index, text = self._waiting.popleft()
+        for embedded in self._embedder.stream(self._token_lists(sentences), on_batch=self._count_embedded):
+            index, sentence = self._waiting.popleft()
             if index >= self._writer.num_finished:
                 self._report.num_sentences += 1
                 self._report.num_tokens += len(embedded.tokens)
-                yield Record(index, text, embedded.tokens, embedded.vectors)
+                yield self._record(index, sentence, embedded)
 
     def _token_lists(self, sentences: Iterable[Sentence]) -> Iterator[list[str]]:
+        token_lists = self._read(sentences)
+        if self._replay or not self._writer.num_finished:
+            yield from token_lists
+            return
+        end = 0
+        for window in cut_windows(token_lists, self._embedder.window_tokens):
+            end += len(window)
+            if end <= self._writer.num_finished:
+                for _ in window:
+                    self._waiting.popleft()
+            else:
+                yield from window
+
+    def _read(self, sentences: Iterable[Sentence]) -> Iterator[list[str]]:
         for index, sentence in enumerate(sentences):
             self._count(index, sentence)
-            finished = index < self._writer.num_finished
-            if finished:
+            if index < self._writer.num_finished:
                 self._writer.skip(sentence.tokens)
                 self._report.num_tokens_resumed += len(sentence.tokens)
-            if not finished or self._replay:
-                text = " ".join(sentence.tokens) if sentence.text is None else sentence.text.strip()
-                self._waiting.append((index, text))
-                yield sentence.tokens
+            self._waiting.append((index, sentence))
+            yield sentence.tokens
+
+    def _record(self, index: int, sentence: Sentence, embedded: EmbeddedSentence) -> Record:
+        text = " ".join(sentence.tokens) if sentence.text is None else sentence.text.strip()
+        offsets = sentence.offsets
+        if offsets is not None and sentence.start:
+            offsets = [(sentence.start + start, sentence.start + stop) for start, stop in offsets]
+        identifier = sentence.id if self._writer.layout.has_ids else None
+        kept = dict(zip(self._keep, sentence.kept, strict=True))
+        return Record(index, text, embedded.tokens, embedded.vectors, offsets, identifier, kept)
 
     def _count(self, index: int, sentence: Sentence) -> None:
         self._report.num_tokens_read += len(sentence.tokens)
@@ -135,12 +172,22 @@ def _tokenise(sentences: Iterable[SentenceLike | Sentence], tokenizer: str) -> I
         if isinstance(sentence, Sentence):
             yield sentence
         elif isinstance(sentence, str):
-            yield Sentence(words(sentence, tokenizer), "input", index + 1, None, sentence)
+            found = tokenize(sentence, tokenizer)
+            offsets = [(token.start, token.stop) for token in found]
+            yield Sentence([token.text for token in found], "input", index + 1, None, sentence, offsets=offsets)
         else:
             yield Sentence(check_tokens(sentence, index), "input", index + 1)
 
 
-def _layout(embedder: Embedder, compress: bool) -> OutputLayout:
+_OWN_COLUMNS = re.compile(r"id|tokens|starts|stops|layers|vectors?|layer_\d+")
+
+
+def _layout(embedder: Embedder, compress: bool, columns: RowOptions) -> OutputLayout:
+    if taken := [name for name in columns.keep if _OWN_COLUMNS.fullmatch(name)]:
+        raise ConfigError(
+            f"The output has a column {taken[0]!r} of its own, so the input's cannot be kept under that name. Rename "
+            "it in the input, or give it as the id column."
+        )
     choice = embedder.layers
     return OutputLayout(
         num_layers=choice.num_layers if choice.form == "all" else None,
@@ -148,6 +195,8 @@ def _layout(embedder: Embedder, compress: bool) -> OutputLayout:
         pooled=embedder.pooling is not None,
         dtype=embedder.dtype.name,
         compress=compress,
+        has_ids=columns.id_column is not None,
+        keep=columns.keep,
     )
 
 
@@ -155,19 +204,19 @@ def _settings(embedder: Embedder) -> dict[str, object]:
     """What the vectors depend on beside the text."""
     choice = embedder.layers
     return {
-        "model": embedder.model.identity(),
+        "model": embedder.model.digest(),
         "layers": choice.form if choice.form != "single" else choice.weights or choice.index,
         "pooling": embedder.pooling,
         "precision": embedder.model.precision,
         "state": embedder.state,
         "batch_size": embedder.batch_size if embedder.state == "carry" else None,
-        "warm_state": _warm_fingerprint(embedder),
+        "warm_state": _warm_digest(embedder),
     }
 
 
-def _warm_fingerprint(embedder: Embedder) -> str | None:
+def _warm_digest(embedder: Embedder) -> str | None:
     """Of the state that sentences start from, which is no weight and does not show in the model's identity."""
     warm = embedder.model.warm_state
     if embedder.state != "warm" or warm is None:
         return None
-    return fingerprint(nn.ParameterDict({"hidden": warm.hidden, "cell": warm.cell}))
+    return tensor_digest({"hidden": warm.hidden, "cell": warm.cell})

@@ -1,7 +1,7 @@
-"""What users hand over as sentences -> token lists, or one sentence that says what is wrong.
+"""Sentences as users pass them -> token lists, validated.
 
-A string is a sentence and is tokenised; a list of strings is a tokenised sentence. A stream holds one kind only,
-since a mixture is nearly always a mistake.
+A string is a sentence and is tokenized; a list of strings is a tokenized sentence. A stream holds only one kind,
+because a mixture is nearly always a mistake.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _convert(sentences: Iterator[SentenceLike], tokenizer: str) -> Iterator[list
         ahead += islice(sentences, _LOOK_AHEAD)
     if len(ahead) > 1 and all(isinstance(sentence, str) and len(sentence.split()) == 1 for sentence in ahead):
         warnings.warn(
-            f"Strings of one word each ({ahead[0]!r}, {ahead[1]!r}, ...) are taken as sentences of their own. "
+            f"Strings of one word each ({ahead[0]!r}, {ahead[1]!r}, ...) are embedded as separate sentences. "
             "If they are the tokens of one sentence, put them into a list: [[...]].",
             stacklevel=4,
         )
@@ -55,7 +55,7 @@ def _convert(sentences: Iterator[SentenceLike], tokenizer: str) -> Iterator[list
 
 
 def check_tokens(sentence: Any, index: int) -> list[str]:
-    """A token list as it is; an error that names the sentence for anything else."""
+    """A token list, validated; errors name the sentence."""
     if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
         raise InputError(
             f"Sentence {index} is {type(sentence).__name__} ({str(sentence)[:40]!r}); "

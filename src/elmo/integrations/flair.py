@@ -22,14 +22,12 @@ import torch
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.layers import LayerSpec, names_all
-from elmo.errors import ConfigError, MissingExtraError
+from elmo.errors import ConfigError, needs
 
-try:
+with needs("flair", extra="flair"):
     import flair
     from flair.embeddings import TokenEmbeddings
     from flair.embeddings.base import register_embeddings
-except ImportError as error:
-    raise MissingExtraError("flair", "flair") from error
 
 
 @register_embeddings

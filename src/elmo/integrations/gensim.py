@@ -4,8 +4,8 @@
     vectors.most_similar("bank")
     vectors.save_word2vec_format("words.txt")
 
-These are the token encoder's vectors, before any LSTM: what ELMo knows of a word by its spelling alone. A character
-model has a vector for any word. Left out: vectors in context, which no such table can hold (`elmo.Embedder`).
+These are the token encoder's vectors, before any LSTM, which depend on a word's spelling alone. A character model has
+a vector for any word. Left out: vectors in context (`elmo.Embedder`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from pathlib import Path
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.word_cache import encode_words
-from elmo.errors import ConfigError, InputError, MissingExtraError
-from elmo.whole_files import whole_file
+from elmo.errors import ConfigError, InputError, needs
+from elmo.storage.atomic import atomic_file
+from elmo.storage.text_file import read_text
 
-try:
+with needs("gensim", extra="gensim"):
     from gensim.models import KeyedVectors
-except ImportError as error:
-    raise MissingExtraError("gensim", "gensim") from error
 
 _COMPRESSED = (".gz", ".bz2", ".xz")
 
@@ -45,36 +44,31 @@ def keyed_vectors(model: PretrainedBiLM | str | Path | None = None, words: Itera
 def write_word2vec(
     model: PretrainedBiLM | str | Path | None, path: str | Path, *, words: Path | None = None, overwrite: bool = False
 ) -> KeyedVectors:
-    """Write the vectors of a file's words (one a line), or of the model's own, in word2vec's text or .bin format.
+    """Write the vectors of a file's words (one per line), or of the model's own, in word2vec's text or .bin format.
 
-    What gensim opens again by its name may be compressed: .vec.gz, .bin.gz.
+    The file may be compressed: .vec.gz, .bin.gz.
     """
     target = Path(path)
     if target.exists() and not overwrite:
         raise ConfigError(f"{target} exists already. Give another name, or --force (overwrite=True) to replace it.")
     vectors = keyed_vectors(model, None if words is None else _read_words(words))
     unpacked = target.with_suffix("") if target.suffix in _COMPRESSED else target
-    try:
-        with whole_file(target, ending=target.suffix) as partial:  # by which gensim knows whether to compress
-            vectors.save_word2vec_format(str(partial), binary=unpacked.suffix == ".bin")
-    except OSError as error:
-        raise ConfigError(f"Cannot write {target}: {error.strerror or error}.") from error
+    with atomic_file(target, suffix=target.suffix) as partial:  # gensim compresses by the suffix
+        vectors.save_word2vec_format(str(partial), binary=unpacked.suffix == ".bin")
     return vectors
 
 
 def _read_words(path: Path) -> list[str]:
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Cannot read the words {path}: {error}. Expected UTF-8 text, one word a line.") from error
+    text = read_text(path, expected="UTF-8 text, one word per line", error=InputError)
+    lines = [line.strip() for line in text.splitlines()]
     for number, line in enumerate(lines, start=1):
         if len(line.split()) > 1:
-            raise InputError(f"Line {number} of {path} holds more than one word; expected one word a line.")
+            raise InputError(f"Line {number} of {path} holds more than one word; expected one word per line.")
     return [line for line in lines if line]
 
 
 def _own_words(bilm: PretrainedBiLM) -> list[str]:
     vocabulary = bilm.vocabulary
     if vocabulary is None:
-        raise InputError("This model has no vocabulary: it spells any word. Say which words you want, words=[...].")
+        raise InputError("This model has no vocabulary, because it reads characters. Choose the words: words=[...].")
     return [word for word in vocabulary if word not in vocabulary.special_tokens]

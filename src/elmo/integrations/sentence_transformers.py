@@ -19,15 +19,13 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
-from elmo.errors import ConfigError, InputError, MissingExtraError
+from elmo.errors import ConfigError, InputError, needs
 from elmo.mix.elmo_layer import ElmoLayer
-from elmo.text.batches import TokenBatch, WordTable
+from elmo.text.indexer import TokenBatch, WordTable
 from elmo.text.tokenizer import words
 
-try:
+with needs("sentence-transformers (6.2 or later)", extra="sentence-transformers"):
     from sentence_transformers.base.modules import InputModule
-except ImportError as error:
-    raise MissingExtraError("sentence-transformers (6.2 or later)", "sentence-transformers") from error
 
 
 class Elmo(InputModule):

@@ -20,14 +20,12 @@ from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
 from elmo.embedding.embedder import Embedder, VectorType
 from elmo.embedding.layers import LayerSpec, names_all
 from elmo.embedding.pooling import Pooling
-from elmo.embedding.token_lists import SentenceLike
-from elmo.errors import ConfigError, InputError, MissingExtraError
+from elmo.embedding.token_lists import SentenceLike, check_tokens
+from elmo.errors import ConfigError, InputError, needs
 from elmo.text.tokenizer import words
 
-try:
+with needs("scikit-learn", extra="sklearn"):
     from sklearn.base import BaseEstimator, TransformerMixin
-except ImportError as error:
-    raise MissingExtraError("scikit-learn", "sklearn") from error
 
 # GridSearchCV clones its pipeline for every fold; the clones share one opened model while any of them lives.
 _opened: WeakValueDictionary[Path, PretrainedBiLM] = WeakValueDictionary()
@@ -107,12 +105,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
             )
         token_lists = []
         for index, text in enumerate(texts):
-            if isinstance(text, bytes) or not isinstance(text, Iterable):
-                raise InputError(
-                    f"Text {index} is {type(text).__name__} ({str(text)[:40]!r}); expected a string or tokens. "
-                    "Fill in missing values first."
-                )
-            token_lists.append(words(text, tokenizer) if isinstance(text, str) else [str(token) for token in text])
+            token_lists.append(words(text, tokenizer) if isinstance(text, str) else check_tokens(text, index))
         return token_lists
 
     def __getstate__(self) -> dict[str, Any]:

@@ -24,15 +24,13 @@ import torch
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.layers import choose_layers, names_all
-from elmo.errors import ConfigError, MissingExtraError
+from elmo.errors import ConfigError, needs
 
-try:
+with needs("spacy", extra="spacy"):
     import srsly
     from spacy.language import Language
     from spacy.tokens import Doc, Span, Token
     from spacy.util import minibatch, raise_error
-except ImportError as error:
-    raise MissingExtraError("spacy", "spacy") from error
 
 _MODEL_FOLDER = "model"
 Vectorised: TypeAlias = Doc | Span | Token

@@ -23,12 +23,12 @@ from torch import Tensor, nn
 
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints import hub, native
-from elmo.checkpoints.json_file import read_json_object
 from elmo.checkpoints.pretrained import PretrainedBiLM, locate
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.mix.scalar_mix import ScalarMix
-from elmo.text.batches import TokenBatch
-from elmo.whole_files import write_whole
+from elmo.storage.atomic import write_atomic
+from elmo.storage.json_file import read_json_object
+from elmo.text.indexer import TokenBatch
 
 _CONFIG_FILE, _WEIGHTS_FILE = "elmo_layer.json", "elmo_layer.safetensors"
 
@@ -128,7 +128,7 @@ class ElmoLayer(nn.Module):
             "keep_markers": self.keep_markers,
             "layers": self.layers,
         }
-        write_whole(folder / _CONFIG_FILE, json.dumps(settings, indent=2) + "\n")
+        write_atomic(folder / _CONFIG_FILE, json.dumps(settings, indent=2) + "\n")
 
     @classmethod
     def from_pretrained(cls, name: str | Path, *, revision: str | None = None, token: str | None = None) -> ElmoLayer:

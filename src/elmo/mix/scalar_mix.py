@@ -1,4 +1,4 @@
-"""The weighted sum of layers that a task learns (paper, equation 1; COMPAT 5).
+"""The weighted sum of layers that a task learns (paper, equation 1).
 
     ELMo = gamma * sum_k softmax(w)_k h_k
 
@@ -63,7 +63,7 @@ def normalise_layers(
 ) -> Float[Tensor, "layers batch tokens dim"]:
     """Give each layer mean 0 and variance 1 over all real tokens of the batch together, and zeros at padding."""
     given = layers.dtype
-    layers = layers.to(torch.promote_types(given, torch.float32))  # float16 ends before such sums do
+    layers = layers.to(torch.promote_types(given, torch.float32))  # such sums overflow float16
     real = mask[None, :, :, None].to(layers.dtype)
     count = mask.sum().clamp_min(1) * layers.shape[-1]
     dims = (1, 2, 3)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.reading_order import Indices, ReadingOrder
 from elmo.pretrain.settings import DataSettings
+from elmo.text.batches import cut_batches
 
 _POOL_BATCHES = 64
 """Batches of sentences that are sorted by length together."""
@@ -224,7 +225,7 @@ class Sentences:
         place = self.pool * self.pool_size
         count = min(self.pool_size, self.order.epoch_size - place)
         sentences = self.order.sentences(self.epoch * self.order.epoch_size + place, count)
-        spans = cut_long(sentence_spans(self.corpus, sentences), self.settings.longest)
+        spans = cut_long(sentence_spans(self.corpus, sentences), self.settings.max_sentence_tokens)
         cuts = cut_by_budget(spans, self.settings.batch_tokens)
         shuffle = np.random.default_rng((self.seed, self.epoch, self.pool)).permutation(len(cuts))
         return [cuts[index] for index in shuffle]
@@ -247,14 +248,8 @@ def cut_long(spans: Indices, longest: int) -> Indices:
 
 def cut_by_budget(spans: Indices, batch_tokens: int) -> list[Indices]:
     """Spans of like length together, as many as fit the budget with the padding; longest first."""
-    lengths = spans[:, 1] - spans[:, 0] - 1
-    order = np.argsort(-lengths, kind="stable")
-    cuts, first = [], 0
-    while first < len(order):
-        rows = max(1, batch_tokens // int(lengths[order[first]]))
-        cuts.append(spans[order[first : first + rows]])
-        first += rows
-    return cuts
+    lengths = (spans[:, 1] - spans[:, 0] - 1).tolist()
+    return [spans[rows] for rows in cut_batches(lengths, batch_tokens, min_rows=1)]
 
 
 def sentence_batch(corpus: Corpus, spans: Indices) -> Batch:

@@ -5,18 +5,17 @@ Memory holds the word types and a buffer, never the text.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from elmo import folder_lock
 from elmo.errors import InputError
 from elmo.pretrain.corpus import (
     COUNTS_FILE,
@@ -28,15 +27,21 @@ from elmo.pretrain.corpus import (
     Corpus,
     CorpusSource,
 )
-from elmo.pretrain.settings import Source
+from elmo.pretrain.settings import DataSettings, Source
+from elmo.storage.atomic import atomic_file, write_atomic
+from elmo.storage.digest import digest, file_digest
+from elmo.storage.locks import locked
 from elmo.text.inputs.files import ReadProgress, find_sources, read_lines
 from elmo.text.inputs.files import Source as TextFile
-from elmo.text.tokenizer import words
+from elmo.text.tokenizer import compare_tokens, words
 from elmo.text.vocabulary import Vocabulary
-from elmo.whole_files import whole_file, write_whole
 
 _BUFFERED_TOKENS = 1 << 20
 VERSION = 1
+_COMPARED_LINES = 2000
+_MOST_CHANGED = 0.03
+"""Raw English has some 14% of words that a tokenizer splits; text that was tokenized has well below 1%."""
+_MOST_CHANGED_AGAIN = 0.01
 
 Say = Callable[[str], None]
 
@@ -73,24 +78,31 @@ class _Tally:
 
 def open_or_build(
     folder: Path,
+    data: DataSettings,
     *,
-    train: Sequence[Source],
-    heldout: Sequence[Source] = (),
-    hold_out: int = 0,
-    tokenizer: str = "whitespace",
+    tokenizer: str = "ptb-like",
     vocabulary: Vocabulary | None = None,
     say: Say = lambda line: None,
 ) -> Corpus:
-    """The corpus of these files: made once, then found again. A folder that holds another one is refused."""
-    texts = [_Text(source, "train", _find_files(source), 0 if heldout else hold_out) for source in train]
-    texts += [_Text(source, "heldout", _find_files(source)) for source in heldout]
-    if hold_out and not heldout:
+    """The corpus of the settings' files: built once, then reused. A folder that holds another corpus is refused.
+
+    `tokenizer` is the model's.
+    """
+    texts = _train_texts(data)
+    if data.heldout:
+        texts += [_Text(source, "heldout", _find_files(source)) for source in data.heldout]
+    elif data.hold_out:
         texts += [replace(text, role="heldout") for text in texts]
-    recipe = _recipe(texts, tokenizer, vocabulary)
+    splitter = "whitespace" if data.tokenized else tokenizer
+    recipe = _recipe(texts, splitter, vocabulary)
     # Runs may share a folder: one makes the corpus while the others wait for it.
-    with folder_lock.held(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
         known = _known_index(folder)
         if known is None:
+            for text in texts:
+                for warning in _tokenizer_warnings(text, tokenizer, tokenized=data.tokenized):
+                    say(f"corpus: {text.role} {text.source.name}: {warning}")
             _build(folder, texts, recipe, vocabulary, say)
             return Corpus(folder)
     difference = _difference(known, recipe, texts)
@@ -103,10 +115,31 @@ def open_or_build(
     return Corpus(folder)
 
 
-def count_words(train: Sequence[Source], *, hold_out: int = 0, tokenizer: str = "whitespace") -> Counter[str]:
+def count_words(data: DataSettings, *, tokenizer: str = "ptb-like") -> Counter[str]:
     """How often each word stands in the lines that are trained on."""
-    texts = [_Text(source, "train", _find_files(source), hold_out) for source in train]
-    return Counter(word for text in texts for sentence in text.sentences(tokenizer) for word in sentence)
+    splitter = "whitespace" if data.tokenized else tokenizer
+    return Counter(word for text in _train_texts(data) for sentence in text.sentences(splitter) for word in sentence)
+
+
+def _train_texts(data: DataSettings) -> list[_Text]:
+    hold_out = 0 if data.heldout else data.hold_out
+    return [_Text(source, "train", _find_files(source), hold_out) for source in data.train]
+
+
+def _tokenizer_warnings(text: _Text, tokenizer: str, *, tokenized: bool) -> Iterator[str]:
+    """What the first lines say against the settings: raw text that is declared tokenized, or the other way round."""
+    found = compare_tokens(islice(filter(None, text.sentences("whitespace")), _COMPARED_LINES), tokenizer)
+    changed = f"{tokenizer} would split {found.changed:.1%} of its words further, such as {', '.join(found.examples)}"
+    if tokenized and found.changed > _MOST_CHANGED:
+        yield (
+            f"warning: the text does not look tokenized by the model's tokenizer: {changed}. A model learns words here "
+            "that it never meets in use. Leave data.tokenized out, or name the tokenizer of the text (model.tokenizer)."
+        )
+    if not tokenized and found.looks_tokenized and found.changed > _MOST_CHANGED_AGAIN:
+        yield (
+            f"warning: the text looks tokenized already, by other rules: {changed}. To read it as it is, set "
+            "data.tokenized=true, and name its tokenizer (model.tokenizer)."
+        )
 
 
 def _find_files(source: Source) -> list[Path]:
@@ -127,19 +160,19 @@ def _build(folder: Path, texts: list[_Text], recipe: dict[str, Any], vocabulary:
     specials = SPECIALS if vocabulary is None else vocabulary.special_tokens
     special_ids = [ids[token] for token in specials]
     sources = _write_ids(folder, texts, ids, (special_ids[0], special_ids[1]), recipe["tokenizer"])
-    write_whole(folder / LEXICON_FILE, "".join(f"{word}\n" for word in lexicon))
-    write_whole(folder / COUNTS_FILE, np.array(counts, dtype=np.float64).tobytes())
+    write_atomic(folder / LEXICON_FILE, "".join(f"{word}\n" for word in lexicon))
+    write_atomic(folder / COUNTS_FILE, np.array(counts, dtype=np.float64).tobytes())
     contents = [entry["sha256"] for entry in fingerprints.values()]
     index = {
         "recipe": recipe,
         "files": fingerprints,
-        "fingerprint": hashlib.sha256(json.dumps([recipe, contents]).encode()).hexdigest(),
+        "fingerprint": digest(json.dumps([recipe, contents])),
         "sources": [asdict(source) for source in sources],
         "special_ids": special_ids,
         "given_vocabulary": 0 if vocabulary is None else len(vocabulary),
         "num_types": len(lexicon),
     }
-    write_whole(folder / INDEX_FILE, json.dumps(index, indent=1))
+    write_atomic(folder / INDEX_FILE, json.dumps(index, indent=1))
 
 
 def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:
@@ -186,8 +219,8 @@ def _write_ids(
     sources: list[CorpusSource] = []
     position = num_sentences = 0
     with (
-        whole_file(folder / TOKENS_FILE) as tokens_path,
-        whole_file(folder / SENTENCES_FILE) as sentences_path,
+        atomic_file(folder / TOKENS_FILE) as tokens_path,
+        atomic_file(folder / SENTENCES_FILE) as sentences_path,
         tokens_path.open("wb") as tokens_file,
         sentences_path.open("wb") as sentences_file,
     ):
@@ -229,7 +262,7 @@ def _recipe(texts: list[_Text], tokenizer: str, vocabulary: Vocabulary | None) -
             [text.role, text.source.name, text.source.weight, [path.name for path in text.files]] for text in texts
         ],
         "tokenizer": tokenizer,
-        "vocabulary": None if vocabulary is None else hashlib.sha256("\n".join(vocabulary).encode()).hexdigest(),
+        "vocabulary": None if vocabulary is None else digest("\n".join(vocabulary)),
     }
     return recipe | {"hold_out": texts[0].hold_out} if texts[0].hold_out else recipe
 
@@ -261,13 +294,8 @@ def _difference(known: dict[str, Any], recipe: dict[str, Any], texts: list[_Text
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    try:
-        status = path.stat()
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. Check the file.") from error
-    return {"size": status.st_size, "modified": status.st_mtime_ns, "sha256": digest}
+    content, status = file_digest(path), path.stat()
+    return {"size": status.st_size, "modified": status.st_mtime_ns, "sha256": content}
 
 
 def _names(paths: list[Path]) -> str:

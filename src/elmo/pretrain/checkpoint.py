@@ -1,24 +1,25 @@
-"""A run's whole state in one file, written whole or not at all.
+"""The complete state of a training run in one file, written atomically; pre-training and tasks share the format.
 
-A safetensors file holds every tensor, and a JSON text in its header the counters: no pickle, nothing to execute. It is
-written under another name, forced to the disk and renamed: a power cut leaves the old checkpoint or the new one.
+A safetensors file holds every tensor, and JSON in its header the counters: no pickle, nothing to execute.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from elmo.errors import CheckpointError
-from elmo.whole_files import force_to_disk, whole_file
+from elmo.storage.atomic import writing
+from elmo.storage.tensors import save_tensors
 
 _PREFIX, _SUFFIX = "update-", ".safetensors"
 
@@ -52,13 +53,7 @@ class CheckpointFolder:
         path = self.path(update)
         for remains in self.folder.glob(f"{_PREFIX}*.partial"):  # of a killed process: one at a time writes here
             remains.unlink()
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
-        try:
-            with whole_file(path) as partial:
-                save_file(tensors, partial, metadata={"counters": json.dumps(state.counters)})
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"Cannot write the checkpoint {path}: {error}. {self._safe()}") from error
-        force_to_disk(self.folder)
+        save_state(state, path)
         kept = {*self.paths()[-self.keep :], path}
         if best_update is not None:
             kept.add(self.path(best_update))
@@ -69,15 +64,9 @@ class CheckpointFolder:
 
     def check_space(self, needed: int) -> None:
         """Refuse to start a run whose checkpoints will not fit, or whose folder cannot be written."""
-        try:
+        with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            probe = self.folder / f".probe-{os.getpid()}"
-            probe.write_bytes(b"elmo")
-            probe.unlink()
-        except OSError as error:
-            raise CheckpointError(
-                f"Cannot write into {self.folder}: {error.strerror}. Choose another folder with -o."
-            ) from error
+            tempfile.TemporaryFile(dir=self.folder).close()
         # New checkpoints take the place of those that are there.
         free = shutil.disk_usage(self.folder).free + sum(path.stat().st_size for path in self.paths())
         if free < needed:
@@ -91,23 +80,35 @@ class CheckpointFolder:
         """Where the checkpoint after an update is, if it is kept."""
         return self.folder / f"{_PREFIX}{update:09d}{_SUFFIX}"
 
-    def _safe(self) -> str:
-        latest = self.latest()
-        return f"The last good checkpoint is {latest}." if latest else "There is no earlier checkpoint."
+
+def save_state(state: RunState, path: Path) -> None:
+    """Write a checkpoint, atomically."""
+    save_tensors(state.tensors, path, metadata={"counters": json.dumps(state.counters)})
 
 
 def read(path: Path) -> RunState:
     """Open a checkpoint."""
+    with _opened(path) as file:
+        # Cloned: the file may be pruned while the run goes on.
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        return RunState(tensors, json.loads(file.metadata()["counters"]))
+
+
+def read_counters(path: Path) -> dict[str, Any]:
+    """A checkpoint's plain values; the tensors are not read."""
+    with _opened(path) as file:
+        return dict(json.loads(file.metadata()["counters"]))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
         with safe_open(path, framework="pt") as file:
-            counters = json.loads(file.metadata()["counters"])
-            # Cloned: the file may be pruned while the run goes on.
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            yield file
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
         raise CheckpointError(
-            f"{path} is not a checkpoint of a run ({error}). Delete it to go on from an older one."
+            f"{path} is damaged, or no checkpoint ({error}). Delete it to start from an older one or the beginning."
         ) from error
-    return RunState(tensors, counters)
 
 
 def size_in_bytes(tensors: dict[str, Tensor]) -> int:

@@ -14,7 +14,6 @@ system maps what is used and may drop it again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass
@@ -24,8 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from elmo.settings import to_dict
+from elmo.storage.atomic import atomic_file
+from elmo.storage.digest import json_digest
 from elmo.text.characters import CharacterScheme
-from elmo.whole_files import whole_file
 
 SPECIALS = ("<S>", "</S>", "<UNK>")
 INDEX_FILE, TOKENS_FILE, SENTENCES_FILE = "corpus.json", "tokens.u32", "sentences.u64"
@@ -104,10 +105,10 @@ class Corpus:
 
     def spelling(self, scheme: CharacterScheme) -> npt.NDArray[np.uint16]:
         """Character ids of every type, (types, max_characters); made when first asked for."""
-        name = hashlib.sha256(json.dumps(scheme.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
+        name = json_digest(to_dict(scheme))[:12]
         path = self.folder / f"spelling-{name}.u16"
         if not path.exists():
-            with whole_file(path, shared=True) as partial, partial.open("wb") as file:
+            with atomic_file(path, shared=True) as partial, partial.open("wb") as file:
                 words = self.words()
                 for start in range(0, len(words), 10_000):
                     rows = [scheme.encode_word(word) for word in words[start : start + 10_000]]

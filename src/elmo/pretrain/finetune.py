@@ -13,74 +13,71 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import torch
 
-from elmo import config
 from elmo.checkpoints import native
 from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.errors import CheckpointError, ConfigError
-from elmo.pretrain.build_corpus import count_words
+from elmo.pretrain.build_corpus import count_words, open_or_build
 from elmo.pretrain.scoring import check_sizes
 from elmo.pretrain.settings import (
     DataSettings,
-    OptimiserSettings,
+    OptimizerSettings,
+    OriginSettings,
     PretrainSettings,
     SoftmaxSettings,
     TrainingSettings,
 )
-from elmo.pretrain.start import Project, Say, all_or_nothing, has_run, open_corpus, refuse_to_replace, resume
+from elmo.pretrain.start import Project, Say, all_or_nothing, has_run, refuse_to_replace, resume
 from elmo.pretrain.start import begin as begin_run
 from elmo.pretrain.world import World
+from elmo.settings import Settings, read_settings, setting, to_toml
+from elmo.storage.atomic import write_atomic
 from elmo.text.vocabulary import Vocabulary
-from elmo.whole_files import write_whole
 
 _PLAN, START, _HEAD = Path("run/finetune.toml"), Path("run/start"), Path("run/head")
 _CORPUS = Path("run/corpus")
 
 
 @dataclass(frozen=True)
-class FinetuneSettings:
-    """A fine-tuning run; configs/finetune/*.toml give values."""
+class FinetuneSettings(Settings):
+    """A fine-tuning run."""
 
-    words: Literal["model", "text", "both"] = "model"
-    """The softmax's vocabulary afterwards: the model's; the text's; or the model's and the words of the text that it
-    lacks. A model without a softmax always takes the text's."""
-    head_epochs: float = 1.0
-    """Epochs in which a softmax with new words learns alone; 0 lets everything learn at once."""
-    head_learning_rate: float = 5e-3
-    data: DataSettings = field(default_factory=lambda: DataSettings(hold_out=20, min_count=3))
-    softmax: SoftmaxSettings = field(default_factory=SoftmaxSettings)
-    optimiser: OptimiserSettings = field(
-        default_factory=lambda: OptimiserSettings(learning_rate=1e-3, warmup_updates=50)
+    presets = Path(__file__).parent / "presets" / "finetune"
+
+    words: Literal["model", "text", "both"] = setting(
+        "model",
+        "The softmax's vocabulary afterwards: the model's; the text's; or the model's and the new words of the text. "
+        "Words that stay keep their rows. A model without a softmax always takes the text's.",
     )
-    training: TrainingSettings = field(
-        default_factory=lambda: TrainingSettings(
-            epochs=1.0, evaluate_every=500, evaluate_tokens=1_000_000, checkpoint_every=500
-        )
+    head_epochs: float = setting(
+        1.0, "Epochs in which a softmax with new words trains alone; 0 trains everything at once.", at_least=0
+    )
+    head_learning_rate: float = setting(5e-3, "The learning rate of those epochs.", above=0)
+    data: DataSettings = setting(DataSettings(hold_out=20, min_count=3))
+    softmax: SoftmaxSettings = setting(SoftmaxSettings())
+    optimizer: OptimizerSettings = setting(OptimizerSettings(learning_rate=1e-3, warmup_updates=50))
+    training: TrainingSettings = setting(
+        TrainingSettings(epochs=1.0, evaluate_every=500, evaluate_tokens=1_000_000, checkpoint_every=500)
     )
 
-    def __post_init__(self) -> None:
-        if not self.head_epochs >= 0:
-            raise ConfigError(f"head_epochs is {self.head_epochs}; expected 0 or more.")
-        if not self.head_learning_rate > 0:
-            raise ConfigError(f"head_learning_rate is {self.head_learning_rate}; expected a number above 0.")
-
-    def whole_run(self) -> PretrainSettings:
-        """The settings under which everything learns."""
-        return PretrainSettings(data=self.data, softmax=self.softmax, optimiser=self.optimiser, training=self.training)
-
-    def head_run(self) -> PretrainSettings:
-        """The settings under which the softmax learns alone."""
+    def whole_run(self, origin: OriginSettings) -> PretrainSettings:
+        """The settings under which everything trains."""
         return PretrainSettings(
-            data=self.data,
-            softmax=self.softmax,
-            optimiser=replace(self.optimiser, learning_rate=self.head_learning_rate),
-            # Without dropout: the biLM is then the same for every reading, as it will be in use.
+            data=self.data, softmax=self.softmax, optimizer=self.optimizer, training=self.training, origin=origin
+        )
+
+    def head_run(self, origin: OriginSettings) -> PretrainSettings:
+        """The settings under which the softmax trains alone."""
+        return replace(
+            self.whole_run(origin),
+            optimizer=replace(self.optimizer, learning_rate=self.head_learning_rate),
+            # Without dropout: the biLM is then the same in every epoch, as it will be in use.
             training=replace(
                 self.training, epochs=self.head_epochs, updates=None, minutes=None, only_softmax=True, dropout=0.0
             ),
@@ -125,7 +122,7 @@ def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, 
                 f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
             )
         refuse_to_replace(folder)
-        settings.whole_run()  # settings that contradict each other are told now
+        settings.whole_run(OriginSettings())  # reports settings that contradict each other
         _clear_remains(folder)
         with all_or_nothing(folder):
             _lay_down(name, folder, settings, say)
@@ -170,8 +167,8 @@ def _lay_down(name: str, folder: Path, settings: FinetuneSettings, say: Say) -> 
         data=replace(settings.data, vocabulary=""),
     )
     # Text that cannot be read is found here, where there is nothing to lose yet.
-    open_corpus(plan.data, folder / _CORPUS, head.vocabulary, say)
-    write_whole(folder / _PLAN, config.to_toml(plan))
+    open_or_build(folder / _CORPUS, plan.data, tokenizer=model.config.tokenizer, vocabulary=head.vocabulary, say=say)
+    write_atomic(folder / _PLAN, to_toml(plan))
 
 
 def stages(folder: Path, *, world: World, say: Say) -> Iterator[tuple[str, Project]]:
@@ -181,22 +178,19 @@ def stages(folder: Path, *, world: World, say: Say) -> Iterator[tuple[str, Proje
             f"{folder} holds no fine-tuning run. Give the folder that elmo finetune -o made; if that was stopped while "
             "it read the text, give its command again."
         )
-    plan = config.read(FinetuneSettings, folder / _PLAN)
-    corpus, start_from = folder / _CORPUS, folder / START
+    plan = read_settings(FinetuneSettings, folder / _PLAN)
+    first = OriginSettings(model=str(folder / START), cache=str(folder / _CORPUS))
+    last = first
     if not has_run(folder) and plan.head_epochs:
-        head_folder, start_from = folder / _HEAD, folder / _HEAD
-        if has_run(head_folder):
-            yield "softmax alone", resume(head_folder, world=world, say=say)
+        head, last = folder / _HEAD, replace(first, model=str(folder / _HEAD))
+        if has_run(head):
+            yield "softmax alone", resume(head, world=world, say=say)
         else:
-            settings = plan.head_run()
-            yield (
-                "softmax alone",
-                begin_run(settings, head_folder, initial=folder / START, cache=corpus, world=world, say=say),
-            )
+            yield "softmax alone", begin_run(plan.head_run(first), head, world=world, say=say)
     if has_run(folder):
         yield "all weights", resume(folder, world=world, say=say)
     else:
-        yield "all weights", begin_run(plan.whole_run(), folder, initial=start_from, cache=corpus, world=world, say=say)
+        yield "all weights", begin_run(plan.whole_run(last), folder, world=world, say=say)
 
 
 def _choose_vocabulary(model: PretrainedBiLM, settings: FinetuneSettings) -> Vocabulary:
@@ -214,7 +208,7 @@ def _choose_vocabulary(model: PretrainedBiLM, settings: FinetuneSettings) -> Voc
     if not data.train:
         raise ConfigError("There is no text to train on. Give files with --train.")
     # What is measured on must stay as unknown as it would be in use.
-    counts = count_words(data.train, hold_out=0 if data.heldout else data.hold_out, tokenizer=data.tokenizer)
+    counts = count_words(data, tokenizer=model.config.tokenizer)
     counted = Vocabulary.build(counts, max_size=data.vocabulary_size, min_count=data.min_count)
     begin, end = model.config.begin_sentence, model.config.end_sentence
     if (begin, end) != (counted.begin_sentence, counted.end_sentence):

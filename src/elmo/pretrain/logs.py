@@ -9,7 +9,7 @@ from typing import Any
 
 from elmo.errors import CheckpointError
 from elmo.pretrain.loop import Report
-from elmo.whole_files import write_whole
+from elmo.storage.atomic import write_atomic
 
 _ENDS = ("final", "finished", "stopped", "early stop")
 _ROOM = 1_000_000
@@ -23,7 +23,7 @@ class JsonLog:
         """Goes on with an existing log; what it says about the end, or about updates after `from_update`, goes."""
         lines = read_log(path) if path.exists() else []
         lines = [line for line in lines if line["update"] <= from_update and line["kind"] not in _ENDS]
-        write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
+        write_atomic(path, "".join(json.dumps(line) + "\n" for line in lines))
         self._path = path
 
     def __call__(self, report: Report) -> None:

@@ -27,7 +27,7 @@ class TrainingError(ElmoError):
 
 @dataclass(frozen=True)
 class Report:
-    """Something to tell: a training interval, an evaluation, a checkpoint, the end."""
+    """Something to tell: a training interval, an evaluation and its progress, a checkpoint, the end."""
 
     kind: str
     update: int
@@ -35,6 +35,8 @@ class Report:
 
 
 Observer = Callable[[Report], None]
+SECONDS_BETWEEN_REPORTS = 10.0
+"""Of the progress of an evaluation."""
 
 
 def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export: Callable[[], None]) -> bool:
@@ -55,12 +57,13 @@ def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export:
                 meter = _Meter()
             if (number % settings.evaluate_every == 0 or done) and heldout:
                 better = evaluate(run, observe)
+                done = run.share_done >= 1  # the time of evaluations counts in training.minutes
                 tired = 0 < settings.patience <= run.progress.failures
             waited = world.agree(time.monotonic() - last_saved > 60 * settings.checkpoint_minutes)
             if number % settings.checkpoint_every == 0 or done or better or tired or update.stop or waited:
                 save(run, checkpoints, observe)
                 last_saved = time.monotonic()
-                if world.leads and (better or not heldout):
+                if world.leads and (better or not (heldout or done)):
                     export()
             if update.stop and not done:
                 observe(Report("stopped", number, {}))
@@ -73,7 +76,7 @@ def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export:
 
 def evaluate(run: Run, observe: Observer) -> bool:
     """Held-out perplexity per source, on part of the text; returns whether it is the best so far."""
-    results = _measure(run, run.settings.training.evaluate_tokens)
+    results = _measure(run, run.settings.training.evaluate_tokens, observe)
     total, progress = results["all"].both, run.progress
     better = total < progress.best
     if better:
@@ -86,8 +89,13 @@ def evaluate(run: Run, observe: Observer) -> bool:
 
 
 def _finish(run: Run, checkpoints: CheckpointFolder, observe: Observer, export: Callable[[], None]) -> None:
-    """Measure the best model on all held-out text, and write that down with it."""
+    """Measure the best model on all held-out text, and export it.
+
+    A resumed run that had reached its end exports again: it may have been killed before the model was written.
+    """
     best, heldout = checkpoints.path(run.progress.best_update or 0), run.corpus.role("heldout")
+    if not heldout and run.world.leads:
+        export()
     if not heldout or not best.exists():
         return
     # The last evaluation may have been of this very model on all of the text; with a large softmax that took minutes.
@@ -95,22 +103,34 @@ def _finish(run: Run, checkpoints: CheckpointFolder, observe: Observer, export: 
     read = run.heldout.get("all", {}).get("tokens", 0)
     if not is_last or read < sum(source.num_tokens for source in heldout):
         run.load_weights(checkpoint.read(best))
-        run.heldout = {name: result.values() for name, result in _measure(run, None).items()}
+        run.heldout = {name: result.values() for name, result in _measure(run, None, observe).items()}
     observe(Report("final", run.progress.best_update or 0, dict(run.heldout)))
     if run.world.leads:
         export()
 
 
-def _measure(run: Run, max_tokens: int | None) -> dict[str, Perplexity]:
+def _measure(run: Run, max_tokens: int | None, observe: Observer) -> dict[str, Perplexity]:
     """Perplexity of every held-out source and of all together, each process measuring a part."""
     world, results, total = run.world, {}, Perplexity(0.0, 0.0, 0)
+    started = last_told = time.monotonic()
     for source in run.corpus.role("heldout"):
         shard = (world.rank, world.size)
-        part = measure(run.bilm, run.softmax, run.corpus, source, max_tokens=max_tokens, shard=shard)
+
+        def tell(done: int, sentences: int, name: str = source.name) -> None:
+            nonlocal last_told
+            if time.monotonic() - last_told >= SECONDS_BETWEEN_REPORTS:
+                last_told = time.monotonic()
+                observe(Report("measuring", run.progress.update, {"source": name, "share": done / sentences}))
+
+        part = measure(run.bilm, run.softmax, run.corpus, source, max_tokens=max_tokens, shard=shard, progress=tell)
         sums = [part.forward_loss, part.backward_loss, part.num_tokens, part.num_unknown]
         everyone = world.sum(torch.tensor(sums, dtype=torch.float64, device=world.device)).tolist()
         results[source.name] = Perplexity(everyone[0], everyone[1], int(everyone[2]), int(everyone[3]))
         total += results[source.name]
+    # All processes must have the same clock: the leading one's.
+    seconds = time.monotonic() - started if world.leads else 0.0
+    elapsed = world.sum(torch.tensor(seconds, dtype=torch.float64, device=world.device)).item()
+    run.progress = replace(run.progress, seconds=run.progress.seconds + elapsed)
     return {**results, "all": total}
 
 
@@ -164,7 +184,7 @@ def _explain_failure(run: Run, update: Update, checkpoints: CheckpointFolder) ->
     return (
         f"Update {run.progress.update} gave losses of {update.forward_loss} and {update.backward_loss} and a gradient "
         f"norm of {update.gradient_norm}: training has diverged, and was stopped before the weights changed. "
-        f"{safe} with --resume and a lower optimiser.learning_rate or optimiser.clip_norm (--set)."
+        f"{safe} with --resume and a lower optimizer.learning_rate or optimizer.clip_norm (--set)."
     )
 
 

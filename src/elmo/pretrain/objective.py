@@ -15,12 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.bilm.lstm import StackOutput, StackState
 from elmo.bilm.model import BiLM, BiLMState
+from elmo.bilm.reference import StackOutput, StackState
 from elmo.pretrain.batches import Batch, Lines
 from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.reading_order import Indices
-from elmo.text.batches import WordTable
+from elmo.text.indexer import WordTable
 
 
 @dataclass(frozen=True)

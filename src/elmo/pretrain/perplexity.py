@@ -11,6 +11,7 @@ depend on how sentences are batched. Perplexities under different vocabularies c
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,16 +81,18 @@ def measure(
     batch_tokens: int = 4096,
     state: BiLMState | None = None,
     shard: tuple[int, int] = (0, 1),
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Perplexity:
     """Perplexity on a source, or on sentences evenly spread over it that hold about `max_tokens`.
 
     `state`: one row to start every sentence from; None starts from nothing. `shard` (index, of): a process's share.
+    `progress` is called with the sentences done and all of them.
     """
     stride = 1 if max_tokens is None else max(1, source.num_tokens // max_tokens)
     sentences = source.first_sentence + np.arange(0, source.num_sentences, stride)[shard[0] :: shard[1]]
     encoder = BatchEncoder(corpus, bilm, softmax.num_words)
     device = softmax.weight.device
-    total = Perplexity(0.0, 0.0, 0)
+    total, done = Perplexity(0.0, 0.0, 0), 0
     training = bilm.training
     bilm.eval()
     for spans in cut_by_budget(sentence_spans(corpus, sentences), batch_tokens):
@@ -102,5 +105,7 @@ def measure(
         ]
         targets = inputs.directions[0].targets
         total += Perplexity(losses[0], losses[1], len(targets), int((targets == encoder.unknown).sum()))
+        done += len(spans)
+        progress(done, len(sentences))
     bilm.train(training)
     return total

@@ -19,7 +19,7 @@ from elmo.pretrain.checkpoint import RunState
 from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.negatives import Negatives, draw_negatives
 from elmo.pretrain.objective import BatchEncoder, Hidden, ModelInputs, run_bilm
-from elmo.pretrain.optimiser import Optimiser, learning_rate
+from elmo.pretrain.optimizer import Optimizer, learning_rate
 from elmo.pretrain.settings import PretrainSettings
 from elmo.pretrain.softmax import SoftmaxRows, WordSoftmax, full_loss, sampled_loss
 from elmo.pretrain.world import World
@@ -76,7 +76,7 @@ class _Both(nn.Module):
 
 
 class Run:
-    """Model, softmax, optimiser and place in the text."""
+    """Model, softmax, optimizer and place in the text."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Run:
         self.world = world or World()
         self.bilm = bilm.to(self.world.device).train()
         self.softmax = WordSoftmax(softmax.weight.to(self.world.device), softmax.bias.to(self.world.device))
-        self.optimiser = Optimiser(settings.optimiser, self.bilm, self.softmax)
+        self.optimizer = Optimizer(settings.optimizer, self.bilm, self.softmax)
         self.encoder = BatchEncoder(corpus, bilm, softmax.num_words)
         self.progress = Progress(half_scale=self._first_half_scale)
         self._loaded: Progress | None = None
@@ -134,7 +134,7 @@ class Run:
     def step(self, *, stop_asked: bool = False) -> Update:
         """Learn from the next batch."""
         start = time.perf_counter()
-        rate = learning_rate(self.settings.optimiser, update=self.progress.update, progress=self.share_done)
+        rate = learning_rate(self.settings.optimizer, update=self.progress.update, progress=self.share_done)
         batch = self.batches.read()
         parts = [self._part(batch, index) for index in range(self._num_parts)]
         negatives = self._draw_negatives()
@@ -158,17 +158,17 @@ class Run:
             assert table.grad is not None
             self.world.sum(table.grad)
             table.grad /= self.world.size
-        return self.optimiser.clip(rows, scale=self.progress.half_scale)
+        return self.optimizer.clip(rows, scale=self.progress.half_scale)
 
     def _apply(self, rows: SoftmaxRows, update: Update) -> None:
         half_scale = self.progress.half_scale
         if update.is_finite:
-            self.optimiser.step(rows, rate=update.rate)
+            self.optimizer.step(rows, rate=update.rate)
             if self.settings.training.precision == "float16" and self.progress.update % _DOUBLE_HALF_SCALE == 0:
                 half_scale *= 2
         else:
             half_scale /= 2
-            self.optimiser.skip()
+            self.optimizer.skip()
         self.progress = replace(
             self.progress,
             update=self.progress.update + 1,
@@ -243,7 +243,7 @@ class Run:
                 )
             losses.append(loss / num_tokens)
         # Gradients are averaged over the processes, each of which has only its share of the loss.
-        scale = 0.5 * self.settings.optimiser.loss_scale * self.world.size * self.progress.half_scale
+        scale = 0.5 * self.settings.optimizer.loss_scale * self.world.size * self.progress.half_scale
         ((losses[0] + losses[1]) * (scale * counts)).backward()
         return torch.stack(losses).detach().double().cpu() * counts
 
@@ -257,14 +257,14 @@ class Run:
         """The whole run, as the leading process writes it. Every process must take part."""
         tensors = {f"bilm.{name}": tensor for name, tensor in self.bilm.state_dict().items()}
         tensors |= {"softmax.weight": self.softmax.weight, "softmax.bias": self.softmax.bias}
-        tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state_tensors().items()}
+        tensors |= {f"optimizer.{name}": tensor for name, tensor in self.optimizer.state_tensors().items()}
         lstm = self._gather_states()
         if lstm is not None:
             tensors |= {"lstm.hidden": lstm.hidden, "lstm.cell": lstm.cell}
         counters = {
             "progress": asdict(self.progress),
             "position": self.batches.position(),
-            "optimiser_updates": self.optimiser.num_updates,
+            "optimizer_updates": self.optimizer.num_updates,
             "corpus": self.corpus.fingerprint,
             "precision": self.settings.training.precision,
         }
@@ -275,8 +275,8 @@ class Run:
         """Go on where a checkpoint left off, with any number of processes."""
         tensors = {name: tensor.to(self.world.device) for name, tensor in state.tensors.items()}
         self.load_weights(state)
-        self.optimiser.load_state_tensors(
-            _under("optimiser.", tensors), num_updates=state.counters["optimiser_updates"]
+        self.optimizer.load_state_tensors(
+            _under("optimizer.", tensors), num_updates=state.counters["optimizer_updates"]
         )
         self.progress, self._loaded = Progress(**state.counters["progress"]), None
         if state.counters.get("precision", self.settings.training.precision) != self.settings.training.precision:

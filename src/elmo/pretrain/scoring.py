@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from elmo.bilm.lstm import reverse_within_lengths
 from elmo.bilm.model import BiLMState
+from elmo.bilm.reference import reverse_within_lengths
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.pretrain.objective import DirectionInputs, ModelInputs, run_bilm
 from elmo.pretrain.perplexity import Perplexity
 from elmo.pretrain.softmax import WordSoftmax
+from elmo.text.batches import cut_batches, cut_windows
 from elmo.text.vocabulary import Vocabulary
 
 STATES = ("reset", "warm", "carry")
@@ -35,8 +36,12 @@ class SentenceScore:
     """ln p(token | everything before), one for each token, and the end of the sentence last."""
     backward: Tensor
     """ln p(token | everything after), one for each token, and the beginning of the sentence last."""
-    num_unknown: int
-    """Tokens that the softmax knows only as the unknown word."""
+    unknown: list[bool]
+    """Which tokens the vocabulary lacks; all of them have the numbers of the unknown word."""
+
+    @property
+    def num_unknown(self) -> int:
+        return sum(self.unknown)
 
     @property
     def perplexity(self) -> Perplexity:
@@ -50,28 +55,42 @@ class Candidate:
 
     word: str
     probability: float
-    """From both sides together: the two distributions multiplied and made to sum to 1."""
+    """From both sides together: the two distributions multiplied, without special tokens, and normalized."""
     forward: float
     """p(word | left side)"""
     backward: float
     """p(word | right side)"""
 
 
+@dataclass(frozen=True)
+class Fill:
+    """The most likely words for a gap, best first, by each view."""
+
+    forward: list[Candidate]
+    backward: list[Candidate]
+    both: list[Candidate]
+    actual: Candidate | None
+    """The word that stands there, which the model did not see; None if the vocabulary lacks it."""
+
+
 class Scorer:
-    """Scores sentences with one model.
+    """Scores sentences with one model, on the device that the model is on when the scorer is made.
 
     `state`: "reset" starts every sentence from nothing, "warm" from the state saved with the model, "carry" from where
     the sentence before ended (one after another, so it is slower).
     """
 
     def __init__(self, model: PretrainedBiLM, *, state: str = "reset", source: str = "the model") -> None:
-        self.model = model.eval()
-        self.softmax, self.vocabulary = softmax_of(model, source=source)
+        self.model, self.device = model.eval(), model.device
+        softmax, self.vocabulary = softmax_of(model, source=source)
+        self.softmax = WordSoftmax(softmax.weight.to(self.device), softmax.bias.to(self.device))
         if state not in STATES:
             raise ConfigError(f"Unknown state {state!r}; expected one of {', '.join(STATES)}.")
         if state == "warm" and model.warm_state is None:
             raise ConfigError(f"{source} has no warm state (elmo convert --warm-text makes one); use reset or carry.")
         self.state = state
+        self._warm = None if state != "warm" or model.warm_state is None else model.warm_state.to(self.device)
+        self._special_ids = torch.tensor(self.vocabulary.ids(self.vocabulary.special_tokens), device=self.device)
 
     def score(self, sentences: Iterable[Sequence[str]], *, batch_tokens: int = 4096) -> Iterator[SentenceScore]:
         """The scores of sentences, in their order."""
@@ -81,11 +100,10 @@ class Scorer:
                 (result,), carried = self._score_batch([sentence], carried)
                 yield result
             return
-        for group in _groups(sentences, batch_tokens * _READ_AHEAD):
+        for group in cut_windows(map(list, sentences), batch_tokens * _READ_AHEAD):
             results: dict[int, SentenceScore] = {}
-            for indices in _cut(group, batch_tokens):
-                start = None if self.state == "reset" else self.model.warm_state
-                start = None if start is None else start.expand(len(indices))
+            for indices in cut_batches([len(sentence) + 1 for sentence in group], batch_tokens, min_rows=1):
+                start = None if self._warm is None else self._warm.expand(len(indices))
                 scores, _ = self._score_batch([group[index] for index in indices], start)
                 results.update(zip(indices, scores, strict=True))
             yield from (results[index] for index in range(len(group)))
@@ -99,33 +117,41 @@ class Scorer:
             raise InputError("There is no sentence to measure.")
         return total
 
-    def fill(self, tokens: Sequence[str], position: int, *, count: int = 10) -> list[Candidate]:
-        """The most likely words at `position`, whatever stands there; special tokens are left out."""
-        forward, backward, together = self.expectations(tokens, position)
-        best = together.topk(min(count, len(together) - 3)).indices.tolist()
-        return [
-            Candidate(self.vocabulary.words[word], *(float(part[word]) for part in (together, forward, backward)))
-            for word in best
-        ]
+    def fill(self, tokens: Sequence[str], position: int, *, count: int = 10) -> Fill:
+        """The most likely words at `position`, whatever stands there; never a special token."""
+        forward, backward, both = self.expectations(tokens, position)
+        words = self.vocabulary.words
+
+        def candidate(index: int) -> Candidate:
+            return Candidate(words[index], *(float(part[index]) for part in (both, forward, backward)))
+
+        count = min(count, len(words) - len(self._special_ids))
+
+        def best(probabilities: Tensor) -> list[Candidate]:
+            indices = probabilities.index_fill(0, self._special_ids, -1).topk(count).indices
+            return list(map(candidate, indices.tolist()))
+
+        word = tokens[position]
+        actual = candidate(self.vocabulary.id_of(word)) if word in self.vocabulary else None
+        return Fill(best(forward), best(backward), best(both), actual)
 
     @torch.no_grad()
     def expectations(self, tokens: Sequence[str], position: int) -> tuple[Tensor, Tensor, Tensor]:
         """p(word) of every word at `position`: from the left, from the right, and from both (no special tokens)."""
         left, right = list(tokens[:position]), list(tokens[position + 1 :])
-        warm = self.model.warm_state if self.state == "warm" else None
         config = self.model.config
         sides = [[config.begin_sentence, *left], [config.end_sentence, *reversed(right)]]
         logs = []
         for direction, side in enumerate(sides):
             where = self.model.indexer.positions([side], markers=False)
-            vectors = self.model.token_encoder(self.model.indexer.word_table(where.words))
+            vectors = self.model.token_encoder(self.model.indexer.word_table(where.words).to(self.device))
             stack = (self.model.forward_lstm, self.model.backward_lstm)[direction]
-            start = None if warm is None else warm.direction(direction)
-            top = stack(vectors[where.positions], where.lengths, state=start).layers[-1, :, -1]
+            start = None if self._warm is None else self._warm.direction(direction)
+            positions, lengths = where.positions.to(self.device), where.lengths.to(self.device)
+            top = stack(vectors[positions], lengths, state=start).layers[-1, :, -1]
             logs.append(torch.log_softmax(top @ self.softmax.weight.T + self.softmax.bias, dim=-1)[0])
-        together = logs[0] + logs[1]
-        together[list(map(self.vocabulary.id_of, self.vocabulary.special_tokens))] = -torch.inf
-        return logs[0].exp(), logs[1].exp(), together.softmax(dim=-1)
+        both = (logs[0] + logs[1]).index_fill(0, self._special_ids, -torch.inf)
+        return logs[0].exp(), logs[1].exp(), both.softmax(dim=-1)
 
     @torch.no_grad()
     def _score_batch(
@@ -139,17 +165,18 @@ class Scorer:
         forward, backward = (
             DirectionInputs(read[:, :-1].contiguous(), lengths, ids[read[:, 1:]][real]) for read in both
         )
-        hidden = run_bilm(self.model, ModelInputs(batch.words, (forward, backward)), state=state)
+        inputs = ModelInputs(batch.words, (forward, backward)).to(self.device)
+        hidden = run_bilm(self.model, inputs, state=state)
         logs = [
-            self.softmax.log_probabilities(states, direction.targets).split(lengths.tolist())
-            for states, direction in ((hidden.forward, forward), (hidden.backward, backward))
+            self.softmax.log_probabilities(states, direction.targets).cpu().split(lengths.tolist())
+            for states, direction in zip((hidden.forward, hidden.backward), inputs.directions, strict=True)
         ]
         unknown = (forward.targets == self.vocabulary.unknown_id).split(lengths.tolist())
         scores = []
         for sentence, left, right, missing in zip(sentences, *logs, unknown, strict=True):
-            # Backward reads the sentence from its end: turn the words round, the marker stays last.
-            turned = torch.cat([right[:-1].flip(0), right[-1:]])
-            scores.append(SentenceScore(list(sentence), left, turned, int(missing.sum())))
+            # The backward direction reads from the end: reverse the words; the marker stays last.
+            reversed_ = torch.cat([right[:-1].flip(0), right[-1:]])
+            scores.append(SentenceScore(list(sentence), left, reversed_, missing[:-1].tolist()))
         return scores, hidden.state
 
 
@@ -158,7 +185,7 @@ def softmax_of(model: PretrainedBiLM, *, source: str) -> tuple[WordSoftmax, Voca
     if model.softmax is None or model.vocabulary is None:
         raise CheckpointError(
             f"{source} has no softmax, so it cannot give probabilities (the published weight files never have one). "
-            f"Train one on your text first: elmo finetune {source} --train TEXT -o FOLDER"
+            f"Train one on your text first: elmo finetune -m {source} --train TEXT -o FOLDER"
         )
     check_sizes(len(model.vocabulary), len(model.softmax.weight), source=source)
     return WordSoftmax.from_weights(model.softmax), model.vocabulary
@@ -171,26 +198,3 @@ def check_sizes(num_vocabulary: int, num_softmax: int, *, source: str) -> None:
             f"The vocabulary of {source} has {num_vocabulary:,} words, but its softmax has {num_softmax:,} rows. "
             "Put the vocabulary file of the training run beside it."
         )
-
-
-def _groups(sentences: Iterable[Sequence[str]], num_tokens: int) -> Iterator[list[Sequence[str]]]:
-    group: list[Sequence[str]] = []
-    size = 0
-    for sentence in sentences:
-        group.append(sentence)
-        size += len(sentence) + 1
-        if size >= num_tokens:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
-def _cut(group: list[Sequence[str]], batch_tokens: int) -> Iterator[list[int]]:
-    """Indices of sentences of like length, as many as fit the budget."""
-    order = sorted(range(len(group)), key=lambda index: -len(group[index]))
-    first = 0
-    while first < len(order):
-        rows = max(1, batch_tokens // (len(group[order[first]]) + 1))
-        yield order[first : first + rows]
-        first += rows

@@ -1,7 +1,7 @@
 """The softmax over words, shared by both directions: sampled or full for training, full in chunks for evaluation.
 
 An update touches only the rows of its targets and negatives. They are taken out (`take`), learn as a small dense table,
-and are put back by the optimiser, so that 800,000 words cost no more than the 10,000 in use.
+and are put back by the optimizer, so that 800,000 words cost no more than the 10,000 in use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from elmo.bilm.kernels import softmax as kernel
+from elmo.bilm import ops
 from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.pretrain.negatives import Negatives, log_expected_count
 
@@ -153,52 +153,21 @@ class _CrossEntropy(torch.autograd.Function):
         others, other_bias = (weight, bias) if candidates is None else (weight[candidates], bias[candidates])
         if correction is not None:
             other_bias = other_bias + correction
-        if precision == torch.float32 and kernel.fits(hidden, len(others)):
-            shares = kernel.share_out(hidden, others, other_bias, absent=absent, target=target_logits)
-        else:
-            shares = _share_out_in_chunks(hidden, others, other_bias, absent, target_logits, precision)
-        log_share = target_logits - shares.log_total
-        d_target = log_share.exp() - 1
-        d_hidden = shares.d_states.addcmul_(d_target[:, None], target_weight)
+        sums = ops.log_partition(hidden, others, other_bias, absent=absent, target=target_logits, precision=precision)
+        log_probability = target_logits - sums.log_total
+        d_target = log_probability.exp() - 1
+        d_hidden = sums.d_states.addcmul_(d_target[:, None], target_weight)
         if candidates is None:
-            d_weight, d_bias = shares.d_words, shares.d_bias
+            d_weight, d_bias = sums.d_words, sums.d_bias
         else:
-            d_weight = torch.zeros_like(weight).index_copy_(0, candidates, shares.d_words)
-            d_bias = torch.zeros_like(bias).index_copy_(0, candidates, shares.d_bias)
+            d_weight = torch.zeros_like(weight).index_copy_(0, candidates, sums.d_words)
+            d_bias = torch.zeros_like(bias).index_copy_(0, candidates, sums.d_bias)
         d_weight.index_add_(0, target_rows, d_target[:, None] * hidden)
         d_bias.index_add_(0, target_rows, d_target)
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
-        return -log_share.sum(dtype=torch.float64).to(hidden.dtype)
+        return -log_probability.sum(dtype=torch.float64).to(hidden.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         d_hidden, d_weight, d_bias = ctx.saved_tensors
         return d_hidden * grad, d_weight * grad, d_bias * grad, None, None, None, None, None, None
-
-
-def _share_out_in_chunks(
-    hidden: Tensor, words: Tensor, bias: Tensor, absent: Tensor, target: Tensor, precision: torch.dtype
-) -> kernel.Shares:
-    """As `kernel.share_out`, with torch, on any device and in any precision; the logits never exist all at once."""
-    precision = hidden.dtype if hidden.dtype == torch.float64 else precision
-    # The last row holds the targets' place in the logits; being zero, it adds nothing to the products.
-    others = torch.cat([words, words.new_zeros(1, words.shape[1])]).to(precision)
-    other_bias = torch.cat([bias, bias.new_zeros(1)]).to(precision)
-    states = hidden.to(precision)
-    target_share, d_states = torch.empty_like(target), torch.empty_like(states)
-    d_others, d_bias = torch.zeros_like(others, dtype=words.dtype), torch.zeros_like(other_bias, dtype=bias.dtype)
-    buffer = torch.empty(min(_TOKENS_AT_ONCE, len(hidden)), len(others), dtype=precision, device=hidden.device)
-    for first in range(0, len(hidden), _TOKENS_AT_ONCE):
-        chunk = slice(first, first + _TOKENS_AT_ONCE)
-        logits = torch.addmm(other_bias, states[chunk], others.T, out=buffer[: len(states[chunk])])
-        tokens = (absent[chunk] >= 0).nonzero()[:, 0]
-        logits[tokens, absent[chunk][tokens]] = -torch.inf
-        logits[:, -1] = target[chunk]
-        shares = torch.softmax(logits, dim=-1, out=logits)
-        target_share[chunk] = shares[:, -1]
-        torch.mm(shares, others, out=d_states[chunk])
-        d_others += shares.T @ states[chunk]
-        d_bias += shares.sum(dim=0, dtype=bias.dtype)
-    # A share too small for its type counts as the smallest one, so that one such token is not an infinite loss.
-    log_total = target - target_share.clamp_min(torch.finfo(torch.float32).tiny).log()
-    return kernel.Shares(log_total, d_states.to(hidden.dtype), d_others[:-1], d_bias[:-1])

@@ -11,14 +11,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
-from elmo import config
+from elmo.bilm.config import BiLMConfig
 from elmo.bilm.grow import grow
 from elmo.bilm.initialise import initialise
 from elmo.bilm.model import BiLM
@@ -33,22 +32,20 @@ from elmo.pretrain.checkpoint import CheckpointFolder
 from elmo.pretrain.corpus import SPECIALS, Corpus
 from elmo.pretrain.run import Run
 from elmo.pretrain.scoring import check_sizes
-from elmo.pretrain.settings import DataSettings, ModelSettings, PretrainSettings
+from elmo.pretrain.settings import OriginSettings, PretrainSettings
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.world import World
+from elmo.settings import flatten, read_settings, to_toml
+from elmo.storage.atomic import write_atomic
+from elmo.text.characters import CharacterScheme
 from elmo.text.vocabulary import Vocabulary
-from elmo.whole_files import write_whole
 
 SETTINGS_FILE = "settings.toml"
 _CHECKPOINTS = Path("run/checkpoints")
-_FIXED = {
-    "model": [field.name for field in fields(ModelSettings)],
-    # Files may move: the corpus knows its text.
-    "data": [field.name for field in fields(DataSettings) if field.name not in ("train", "heldout", "vocabulary")],
-    "optimiser": ["name"],
-    "training": ["seed", "only_softmax"],
-}
+_FIXED = ("model.", "data.", "optimizer.name", "training.seed", "training.only_softmax")
 """Settings that a checkpoint's tensors and its place in the text depend on."""
+_MAY_MOVE = ("data.train", "data.heldout", "data.vocabulary")
+"""Files: the corpus knows its text."""
 Say = Callable[[str], None]
 
 
@@ -75,14 +72,7 @@ class Project:
             softmax=run.softmax.to_weights(),
             card=self.card(),
         )
-        folder = folder or self.folder
-        try:
-            native.write(model, folder)
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(
-                f"Cannot write the model into {folder}: {error}. The checkpoints written so far are whole: make room, "
-                "then go on with --resume."
-            ) from error
+        native.write(model, folder or self.folder)
 
     def card(self) -> dict[str, Any]:
         """What is known about the model."""
@@ -136,103 +126,93 @@ def all_or_nothing(folder: Path) -> Iterator[None]:
 
 
 def begin(
-    settings: PretrainSettings,
-    folder: Path,
-    *,
-    cache: Path | None = None,
-    initial: str | Path | None = None,
-    grown: bool = False,
-    world: World | None = None,
-    say: Say = lambda line: None,
+    settings: PretrainSettings, folder: Path, *, world: World | None = None, say: Say = lambda line: None
 ) -> Project:
-    """A new run, from random weights or from those of the model `initial`.
+    """A new run, from random weights or from those of the model that `settings.origin` names.
 
-    The model keeps its shape, whatever `settings.model` says; `grown` makes it as large as they say.
+    That model keeps its shape, whatever `settings.model` says, unless it is to grow.
     """
     world = world or World()
     if world.leads and has_run(folder):
         raise CheckpointError(
-            f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
+            f"{folder} already holds a run. Resume it (--resume {folder}), or give another folder with -o."
         )
     if world.leads:
         refuse_to_replace(folder)
     with all_or_nothing(folder) if world.leads else nullcontext():
-        model = None if initial is None else _load_initial(initial, settings, grown=grown)
+        settings = replace(settings, origin=_with_absolute_paths(settings.origin))
+        model = _load_initial(settings) if settings.origin.model else None
         if model is not None:
             # What is written down is the shape that is trained.
-            settings = replace(settings, model=ModelSettings.of(model.config))
+            settings = replace(settings, model=model.config)
         if world.leads:
             # Before the text is read, so that a run that dies while it reads can be resumed too.
-            _write_settings(folder / "run" / SETTINGS_FILE, settings, _origins(cache, initial, grown=grown))
-        project = _assemble(settings, folder, cache, model, world, say)
-    if initial is not None and world.leads:
+            write_atomic(folder / "run" / SETTINGS_FILE, to_toml(settings))
+        project = _assemble(settings, folder, model, world, say)
+    if model is not None and world.leads:
         project.export()
     return project
 
 
-def _load_initial(initial: str | Path, settings: PretrainSettings, *, grown: bool) -> PretrainedBiLM:
-    model = load(initial)
-    if not grown:
+def _with_absolute_paths(origin: OriginSettings) -> OriginSettings:
+    """The run may be resumed from another working directory."""
+    model = str(Path(origin.model).absolute()) if origin.model and Path(origin.model).exists() else origin.model
+    return replace(origin, model=model, cache=str(Path(origin.cache).absolute()) if origin.cache else "")
+
+
+def _load_initial(settings: PretrainSettings) -> PretrainedBiLM:
+    model = load(settings.origin.model)
+    if not settings.origin.grow:
         return model
     generator = torch.Generator().manual_seed(settings.training.seed)
-    larger = grow(model, settings.model.larger(model.config), generator)
-    # A warm state has the cells of before, and is soon out of date anyway.
+    larger = grow(model, replace(model.config, lstm=settings.model.lstm, char_cnn=settings.model.char_cnn), generator)
+    # A warm state has the cells of the smaller model, and is soon out of date anyway.
     checkpoint = replace(
         model.to_checkpoint(), config=larger.config, tensors=dict(larger.state_dict()), warm_state=None
     )
-    return PretrainedBiLM.from_checkpoint(checkpoint, source=str(initial))
+    return PretrainedBiLM.from_checkpoint(checkpoint, source=settings.origin.model)
 
 
 def resume(
-    folder: Path,
-    *,
-    overrides: Sequence[str] = (),
-    cache: Path | None = None,
-    world: World | None = None,
-    say: Say = lambda line: None,
+    folder: Path, *, overrides: Sequence[str] = (), world: World | None = None, say: Say = lambda line: None
 ) -> Project:
-    """The run in `folder`, from its last checkpoint; what is set anew here holds for later resumptions too."""
+    """The run in `folder`, from its last checkpoint; overrides are written down for later resumptions too."""
     world = world or World()
     path = folder / "run" / SETTINGS_FILE
     if not has_run(folder):
         raise CheckpointError(f"{folder} holds no run: {path} is missing. Give the folder that elmo pretrain -o made.")
-    origins = _read_origins(path) | _origins(cache, None)
-    settings = config.read(PretrainSettings, path, overrides=overrides)
+    settings = read_settings(PretrainSettings, path, overrides=overrides)
+    settings = replace(settings, origin=_with_absolute_paths(settings.origin))
     latest = CheckpointFolder(folder / _CHECKPOINTS, keep=settings.training.keep_checkpoints).latest()
     if overrides and latest is not None:
-        _refuse_changes(config.read(PretrainSettings, path), settings, folder)
+        _refuse_changes(read_settings(PretrainSettings, path), settings, folder)
     initial = None
-    if "from" in origins:
-        if native.matches(folder):
-            initial = load(folder)
-        else:
-            initial = _load_initial(origins["from"], settings, grown="grown" in origins)
-    corpus = Path(origins["cache"]) if "cache" in origins else None
-    project = _assemble(settings, folder, corpus, initial, world, say)
+    if settings.origin.model:
+        initial = load(folder) if native.matches(folder) else _load_initial(settings)
+    project = _assemble(settings, folder, initial, world, say)
     if latest is None:
         say("no checkpoint yet: starting from the beginning")
     else:
         _load(project, latest)
-        say(f"going on from update {project.run.progress.update:,} ({latest})")
-    if world.leads and (overrides or cache is not None):
+        say(f"resuming from update {project.run.progress.update:,} ({latest})")
+    if world.leads and overrides:
         # Not before all of it has been found to work.
         try:
-            _write_settings(path, settings, origins)
+            write_atomic(path, to_toml(settings))
         except OSError as error:
             raise CheckpointError(f"Cannot write {path}: {error.strerror}. Make room there, then try again.") from error
     return project
 
 
 def _refuse_changes(begun: PretrainSettings, wanted: PretrainSettings, folder: Path) -> None:
-    for table, names in _FIXED.items():
-        for name in names:
-            before, now = (getattr(getattr(settings, table), name) for settings in (begun, wanted))
-            if now != before:
-                raise ConfigError(
-                    f"{table}.{name} is {now}, but the run in {folder} was begun with {before}, and its checkpoints "
-                    "fit nothing else. Leave it out, or start a new run from the model: "
-                    f"elmo pretrain --from {folder} -o OTHER"
-                )
+    before = flatten(begun)
+    for name, now in flatten(wanted).items():
+        if name.startswith(_FIXED) and name not in _MAY_MOVE and now != before.get(name):
+            raise ConfigError(
+                f"{name} is {now}, but the run in {folder} was begun with {before.get(name)}, and its checkpoints "
+                "fit nothing else. Leave it out, or start a new run from the model: "
+                f"elmo pretrain -m {folder} -o OTHER"
+            )
 
 
 def _load(project: Project, latest: Path) -> None:
@@ -240,42 +220,13 @@ def _load(project: Project, latest: Path) -> None:
     if state.counters["corpus"] != project.run.corpus.fingerprint:
         raise InputError(
             f"The text has changed since {latest} was written, so its place in the text means nothing now. Put the old "
-            f"text back, or start a new run from the model: elmo pretrain --from {project.folder}"
+            f"text back, or start a new run from the model: elmo pretrain -m {project.folder}"
         )
     project.run.load(state)
 
 
-def _write_settings(path: Path, settings: PretrainSettings, origins: dict[str, str]) -> None:
-    """The settings as TOML; where things came from stands above them, in comments that `_read_origins` reads."""
-    above = "".join(f"# {name}: {origin}\n" for name, origin in origins.items())
-    write_whole(path, above + config.to_toml(settings))
-
-
-def _origins(cache: Path | None, initial: str | Path | None, *, grown: bool = False) -> dict[str, str]:
-    """Where the text and the weights come from, wherever the run is resumed."""
-    found = {} if cache is None else {"cache": str(cache.absolute())}
-    if initial is not None:
-        found["from"] = str(Path(initial).absolute() if Path(initial).exists() else initial)
-    return found | ({"grown": "as [model] says"} if grown else {})
-
-
-def _read_origins(path: Path) -> dict[str, str]:
-    found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("# "):
-            break
-        name, _, origin = line.removeprefix("# ").partition(": ")
-        found[name] = origin
-    return found
-
-
 def _assemble(
-    settings: PretrainSettings,
-    folder: Path,
-    cache: Path | None,
-    initial: PretrainedBiLM | None,
-    world: World,
-    say: Say,
+    settings: PretrainSettings, folder: Path, initial: PretrainedBiLM | None, world: World, say: Say
 ) -> Project:
     data = settings.data
     if not data.train:
@@ -286,7 +237,8 @@ def _assemble(
     given = _given_vocabulary(settings, initial)
     if not world.leads:
         world.wait()
-    corpus = open_corpus(data, cache or folder / "run" / "corpus", given, say)
+    cache = Path(settings.origin.cache or folder / "run" / "corpus")
+    corpus = open_or_build(cache, data, tokenizer=settings.model.tokenizer, vocabulary=given, say=say)
     num_words = corpus.vocabulary_size(data.vocabulary_size, data.min_count)
     vocabulary = given or Vocabulary(tuple(corpus.words(num_words)))
     vocabulary.require_writable()
@@ -309,19 +261,6 @@ def _assemble(
         # The old ones, the best one and the one being written; Adam's moments come with the first update.
         checkpoints.check_space(2 * size * (settings.training.keep_checkpoints + 2))
     return Project(folder, run, vocabulary, checkpoints)
-
-
-def open_corpus(data: DataSettings, folder: Path, vocabulary: Vocabulary | None, say: Say) -> Corpus:
-    """The text that the settings name, as ids in `folder`."""
-    return open_or_build(
-        folder,
-        train=data.train,
-        heldout=data.heldout,
-        hold_out=data.hold_out,
-        tokenizer=data.tokenizer,
-        vocabulary=vocabulary,
-        say=say,
-    )
 
 
 def _given_vocabulary(settings: PretrainSettings, initial: PretrainedBiLM | None) -> Vocabulary | None:
@@ -375,8 +314,16 @@ def _model(
             check_sizes(num_words, len(initial.softmax.weight), source="the model")
             softmax = WordSoftmax(initial.softmax.weight.clone(), initial.softmax.bias.clone())
         return bilm, softmax
-    model = settings.model
-    characters = corpus.characters() if model.characters == "codepoints" else ""
-    bilm = BiLM(model.bilm_config(characters=characters, num_words=num_words))
+    bilm = BiLM(_complete(settings.model, corpus, num_words))
     initialise(bilm, generator)
-    return bilm, WordSoftmax.initialise(num_words, model.projection_dim, generator)
+    return bilm, WordSoftmax.initialise(num_words, bilm.config.lstm.projection_dim, generator)
+
+
+def _complete(config: BiLMConfig, corpus: Corpus, num_words: int) -> BiLMConfig:
+    """The model with what only the text can say: its code points and the number of its words."""
+    characters, words = config.characters, config.word_embedding
+    if characters is not None and characters.kind == "codepoints" and characters.table is None:
+        characters = CharacterScheme.codepoints(corpus.characters(), characters.max_characters)
+    if words is not None and words.num_words == 0:
+        words = replace(words, num_words=num_words)
+    return replace(config, characters=characters, word_embedding=words)

@@ -24,14 +24,13 @@ class World:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @classmethod
-    def join(cls) -> World:
-        """The world that torchrun set up, or this process alone."""
-        cuda = torch.cuda.is_available()
+    def join(cls, device: torch.device) -> World:
+        """The processes that torchrun started, each on its own GPU if `device` is one, or this process alone."""
         if "WORLD_SIZE" not in os.environ:
-            return cls(device=torch.device("cuda" if cuda else "cpu"))
-        local_rank = int(os.environ.get("LOCAL_RANK", 0))
-        device = torch.device("cuda", local_rank) if cuda else torch.device("cpu")
+            return cls(device=device)
+        cuda = device.type == "cuda"
         if cuda:
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
             torch.cuda.set_device(device)
         if not dist.is_initialized():
             dist.init_process_group("nccl" if cuda else "gloo")

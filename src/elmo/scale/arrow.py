@@ -6,7 +6,9 @@
 
 Rows come out in the order in which they came in, each with every column it had, and these behind them:
 
-    tokens     list<string>                           left out when the text column holds tokens already
+    tokens     list<string>                           left out when the text column holds tokens already, as are these:
+    starts     list<int32>                            where each token begins and ends in the text, in characters
+    stops      list<int32>
     vectors    list<fixed_size_list<float>[dim]>      one vector per token
     vector     fixed_size_list<float>[dim]            instead, when pooled
     layer_k    as `vectors` or `vector`               instead, one column per layer, for layers="all"
@@ -27,15 +29,14 @@ from elmo.embedding.embedder import DEFAULT_BATCH_TOKENS, Embedder, VectorType
 from elmo.embedding.layers import LayerSpec
 from elmo.embedding.pooling import Pooling
 from elmo.embedding.writers.record import OutputLayout, Record
-from elmo.errors import InputError, MissingExtraError
-from elmo.text.tokenizer import words
+from elmo.errors import InputError, needs
+from elmo.text.inputs.formats import RowOptions, choose_columns
+from elmo.text.tokenizer import Offsets, tokenize
 
-try:
+with needs("pyarrow", extra="parquet"):
     import pyarrow as pa
-except ImportError as error:
-    raise MissingExtraError("pyarrow", "parquet") from error
 
-from elmo.embedding.writers.arrow import sentence_schema, sentence_table, vector_columns
+from elmo.embedding.writers.arrow import OFFSET_COLUMNS, sentence_schema, sentence_table, vector_columns
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class ArrowSettings:
 
     model: str | None = None
     """A path, a bundled name or a Hub name that every worker can open; none means the bundled model."""
-    column: str = "text"
-    """The column with strings or lists of tokens."""
+    column: str | None = None
+    """The column with strings or lists of tokens; default: the one called text, sentence or tokens, or the only one."""
     layers: LayerSpec = "average"
     pooling: Pooling | None = None
     dtype: VectorType = "float32"
@@ -71,7 +72,6 @@ class ArrowEmbedder:
             settings.model, layers=settings.layers, pooling=settings.pooling, dtype=settings.dtype,
             precision=settings.precision, tokenizer=settings.tokenizer, batch_tokens=settings.batch_tokens,
         )  # fmt: skip
-        words("", self.embedder.tokenizer)  # an unknown tokeniser is told now, not at the first row in some worker
         choice = self.embedder.layers
         self.layout = OutputLayout(
             num_layers=choice.num_layers if choice.form == "all" else None,
@@ -101,13 +101,11 @@ class ArrowEmbedder:
 
     def _added_fields(self, given: pa.Schema) -> list[pa.Field]:
         own = sentence_schema(self.layout)
-        names = [] if self._holds_tokens(given) else ["tokens"]
+        names = [] if self._holds_tokens(given) else ["tokens", *OFFSET_COLUMNS]
         return [own.field(name) for name in [*names, *vector_columns(self.layout)]]
 
     def _holds_tokens(self, given: pa.Schema) -> bool:
-        name = self.settings.column
-        if name not in given.names:
-            raise InputError(f"There is no column {name!r}; the input has {', '.join(given.names) or 'no columns'}.")
+        name = self._column(given)
         kind = given.field(name).type
         if _is_string(kind) or pa.types.is_null(kind):  # a partition may happen to hold no text at all
             return False
@@ -115,28 +113,35 @@ class ArrowEmbedder:
             return True
         raise InputError(f"The column {name!r} is {kind}; expected strings, or lists of strings (tokens).")
 
+    def _column(self, given: pa.Schema) -> str:
+        return str(choose_columns(RowOptions(self.settings.column), given.names, "The input").text)
+
     def _embed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         schema = self.schema(batch.schema)
         added = [field.name for field in self._added_fields(batch.schema)]
-        token_lists = self._token_lists(batch)
+        token_lists, offsets = self._token_lists(batch)
         start = 0
         for end in self._cuts(token_lists):
             given = batch.slice(start, end - start).columns
-            yield pa.RecordBatch.from_arrays([*given, *self._columns(token_lists[start:end], added)], schema=schema)
+            yield pa.RecordBatch.from_arrays(
+                [*given, *self._columns(token_lists[start:end], offsets[start:end], added)], schema=schema
+            )
             start = end
 
-    def _columns(self, token_lists: list[list[str]], names: list[str]) -> list[pa.Array]:
+    def _columns(self, token_lists: list[list[str]], offsets: list[Offsets | None], names: list[str]) -> list[pa.Array]:
         """A function of its own so that of all it makes only the columns are still there while a batch is written."""
         vectors = self.embedder.embed(token_lists)
-        records = [Record(0, "", *pair) for pair in zip(token_lists, vectors, strict=True)]
+        records = [Record(0, "", *row) for row in zip(token_lists, vectors, offsets, strict=True)]
         table = sentence_table(records, self.layout).combine_chunks()
         return [_one_chunk(table[name]) for name in names]
 
-    def _token_lists(self, batch: pa.RecordBatch) -> list[list[str]]:
-        values = batch.column(self.settings.column).to_pylist()
+    def _token_lists(self, batch: pa.RecordBatch) -> tuple[list[list[str]], list[Offsets | None]]:
+        values = batch.column(self._column(batch.schema)).to_pylist()
         if self._holds_tokens(batch.schema):
-            return [[token or "" for token in tokens or []] for tokens in values]
-        return [words(text or "", self.embedder.tokenizer) for text in values]
+            return [[token or "" for token in tokens or []] for tokens in values], [None] * len(values)
+        split = [tokenize(text or "", self.embedder.tokenizer) for text in values]
+        offsets: list[Offsets | None] = [[(token.start, token.stop) for token in tokens] for tokens in split]
+        return [[token.text for token in tokens] for tokens in split], offsets
 
     def _cuts(self, token_lists: list[list[str]]) -> Iterator[int]:
         """Where to cut so that no part's vectors pass `max_bytes`; always the end, unless there are no rows."""

@@ -16,18 +16,20 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from elmo.errors import ConfigError, ElmoError, InputError
-from elmo.peak_memory import peak_bytes
+from elmo.provenance import peak_bytes
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 from elmo.scale.output_folder import OutputFolder
 from elmo.scale.partitions import LOOKS_AT_ONCE, Partition, plan_partitions
-from elmo.scale.rows import RowChoice, holds_tokens, read_rows, row_schema
+from elmo.scale.rows import RowChoice, choose_rows, read_rows, row_schema
+from elmo.text.inputs.formats import RowOptions
+from elmo.text.inputs.reader import check_columns
 
 DEFAULT_PARTITION_BYTES = 8 << 20
 _ROW_GROUP_BYTES = 16 << 20
@@ -102,7 +104,7 @@ class PartitionWorker:
         torch.set_num_threads(job.threads)
         self.job = job
         self.embedder = ArrowEmbedder(job.settings)
-        found = self.embedder.embedder.model.identity()
+        found = self.embedder.embedder.model.digest()
         if found != job.model_fingerprint:
             raise ConfigError(
                 f"The model {job.settings.model!r} on this worker ({found}) is not the one that the run was planned "
@@ -138,32 +140,48 @@ class PartitionWorker:
         return num_rows, num_tokens
 
 
+@dataclass(frozen=True)
+class JobOptions:
+    """How a corpus is read, cut and written."""
+
+    input_format: str = "auto"
+    keep: tuple[str, ...] = ()
+    """Columns to write beside the vectors."""
+    split_sentences: bool = False
+    """Rows are documents, whose sentences are embedded."""
+    partition_bytes: int = DEFAULT_PARTITION_BYTES
+    compress: bool = False
+    threads: int = 1
+    """CPU threads of one worker."""
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ConfigError(f"{self.threads} threads were asked for; a worker needs 1 or more.")
+
+
 def plan_job(
     settings: ArrowSettings,
     inputs: Iterable[str],
     output: str,
-    *,
-    input_format: str = "auto",
-    keep: tuple[str, ...] = (),
-    split_sentences: bool = False,
-    partition_bytes: int = DEFAULT_PARTITION_BYTES,
-    compress: bool = False,
-    threads: int = 1,
-    overwrite: bool = False,
+    options: JobOptions = JobOptions(),
 ) -> Plan:
     """Cut the input, try the settings on its first rows, and see what an earlier run has left to do."""
-    if settings.column in keep or len(set(keep)) < len(keep):
-        raise ConfigError(f"The columns to keep ({', '.join(keep)}) name one twice; the text's own is always kept.")
-    if threads < 1:
-        raise ConfigError(f"{threads} threads were asked for; a worker needs 1 or more.")
+    if settings.column in options.keep or len(set(options.keep)) < len(options.keep):
+        kept = ", ".join(options.keep)
+        raise ConfigError(f"The columns to keep ({kept}) name one twice; the text's own is always kept.")
     folder = OutputFolder(output)
-    partitions = plan_partitions(inputs, num_bytes=partition_bytes, format=input_format, is_output=folder.owns)
-    jsonl = (partition for partition in partitions if partition.format == "jsonl")
-    rows = RowChoice(settings.column, keep, holds_tokens(jsonl, settings.column), split_sentences)
+    partitions = plan_partitions(
+        inputs, num_bytes=options.partition_bytes, format=options.input_format, is_output=folder.owns
+    )
+    wanted = RowOptions(settings.column, keep=options.keep)
+    check_columns(wanted, (partition.format for partition in partitions), partitions[0].source)
+    rows = choose_rows(partitions, column=settings.column, keep=options.keep, split_sentences=options.split_sentences)
+    settings = replace(settings, column=rows.column)
     embedder = ArrowEmbedder(settings)
-    job = Job(settings, rows, output, embedder.embedder.model.identity(), compress, threads)
+    job = Job(settings, rows, output, embedder.embedder.model.digest(), options.compress, options.threads)
     _check_one_schema(embedder, partitions, rows)
-    finished = folder.begin(_identity(job, partition_bytes), partitions, overwrite=overwrite)
+    finished = folder.begin(_identity(job, options.partition_bytes), partitions, overwrite=options.overwrite)
     return Plan(job, [partition for partition in partitions if partition.name not in finished], len(finished))
 
 

@@ -22,10 +22,12 @@ from typing import Any, BinaryIO
 
 from elmo.errors import ConfigError
 from elmo.scale.partitions import Partition, is_local, open_filesystem
+from elmo.storage.json_file import parse_json
 
 _SETTINGS = "_elmo.json"
 _PARTIAL = "_partial"
 _SUCCESS = "_SUCCESS"
+_MAX_SETTINGS_BYTES = 1 << 20
 
 
 class OutputFolder:
@@ -138,15 +140,16 @@ class OutputFolder:
     def _check_settings(self, settings: dict[str, Any], finished: set[str]) -> None:
         try:
             with self._filesystem.open(self._at(_SETTINGS), "rb") as file:
-                before = json.load(file)
+                content = file.read(_MAX_SETTINGS_BYTES).decode("utf-8", "replace")
         except FileNotFoundError:
             if finished:
                 raise ConfigError(
                     f"{self.url} holds Parquet files that are not of an earlier run. Choose another folder."
                 ) from None
             return
-        except ValueError as error:
-            raise ConfigError(f"{self.url}/{_SETTINGS} is damaged ({error}). Start over with --force.") from error
+        source, expected = f"{self.url}/{_SETTINGS}", "the settings of an earlier run; start over with --force"
+        before = parse_json(content, source=source, expected=expected, error=ConfigError)
+        before = before if isinstance(before, dict) else {}
         changed = [name for name in settings if settings[name] != before.get(name)]
         if finished and changed:
             differences = ", ".join(f"{name} {before.get(name)!r} -> {settings[name]!r}" for name in changed)

@@ -2,14 +2,14 @@
 
     plan_partitions(["s3://bucket/books/*.txt", "reviews.parquet"], num_bytes=8 << 20)
 
-A file is cut by its size alone: lines and JSONL at byte offsets (a line belongs to the partition in which it begins),
-Parquet at row numbers. So neither the number of workers nor what else is among the inputs changes a partition, its
-name or its rows. Compressed lines cannot be cut: such a file is one partition. Left out: reading (`rows`).
+A file is cut by its size alone: lines, tokens and JSONL at byte offsets (a line belongs to the partition in which it
+begins), Parquet at row numbers. So neither the number of workers nor what else is among the inputs changes a partition,
+its name or its rows. A compressed file, and one in which a row may span several lines (text, CoNLL-U, CSV, TSV with its
+header), is one partition. Left out: reading (`rows`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from elmo.errors import ConfigError, InputError
-from elmo.text.inputs.files import COMPRESSED_SUFFIXES
+from elmo.storage.digest import digest
+from elmo.text.inputs.files import compression_of
+from elmo.text.inputs.reader import choose_format
 
-FORMATS = ("lines", "text", "jsonl", "parquet")
-_BY_SUFFIX = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
+_CUT_BY_LINES = ("lines", "tokens", "jsonl")
 LOOKS_AT_ONCE = 16
 """Files whose ends are read at the same time; far-away ones take a while to answer."""
 
@@ -48,11 +49,7 @@ class Partition:
     def name(self) -> str:
         """Of the file that it becomes; another file, size or cut gives another name."""
         described = "\n".join(map(str, (self.source, self.format, self.source_bytes, self.start, self.stop)))
-        return f"{_stem(self.source)}-{self.start:012d}-{hashlib.sha256(described.encode()).hexdigest()[:12]}.parquet"
-
-    @property
-    def is_compressed(self) -> bool:
-        return self.format != "parquet" and PurePosixPath(self.source).suffix.lower() in COMPRESSED_SUFFIXES
+        return f"{_stem(self.source)}-{self.start:012d}-{digest(described)[:12]}.parquet"
 
 
 def plan_partitions(
@@ -66,10 +63,7 @@ def plan_partitions(
 
     `is_output`: whether a file that was found is written by the runs themselves, and is passed over.
     """
-    if format not in ("auto", *FORMATS):
-        raise ConfigError(
-            f"Engines read {', '.join(FORMATS)}, not {format!r}. Convert the input first, or leave --engine out."
-        )
+    choose_format("", format)  # reports an unknown format before it looks for the files
     if num_bytes < 1:
         raise ConfigError(f"A partition of {num_bytes} bytes was asked for; expected 1 or more.")
     found = dict.fromkeys(source for given in inputs for source in _find(given))
@@ -102,7 +96,7 @@ def is_local(filesystem: Any) -> bool:
 
 def _find(given: str) -> list[str]:
     if given == "-":
-        raise ConfigError("Standard input cannot be cut into partitions. Name files, or leave --engine out.")
+        raise ConfigError("Standard input cannot be cut into partitions. Name files, or use elmo embed.")
     filesystem, path = open_filesystem(given)
     try:
         if filesystem.isdir(path):
@@ -135,12 +129,11 @@ def _is_hidden(name: str, folder: str) -> bool:
 def _cut(source: str, *, format: str, num_bytes: int) -> list[Partition]:
     filesystem, path = open_filesystem(source)
     size = int(filesystem.size(path) or 0)
-    format = _format_of(source) if format == "auto" else format
+    format = choose_format(source, format)
     if format == "parquet":
         return _cut_parquet(source, filesystem, path, size, num_bytes)
-    whole = Partition(source, format, size, 0, size)
-    if whole.is_compressed:
-        return [whole]
+    if format not in _CUT_BY_LINES or compression_of(filesystem.head(path, 8)):
+        num_bytes = max(size, 1)
     return [Partition(source, format, size, at, min(at + num_bytes, size)) for at in range(0, size, num_bytes)]
 
 
@@ -156,13 +149,3 @@ def _cut_parquet(source: str, filesystem: Any, path: str, size: int, num_bytes: 
         Partition(source, "parquet", size, at, min(at + rows, metadata.num_rows))
         for at in range(0, metadata.num_rows, rows)
     ]
-
-
-def _format_of(source: str) -> str:
-    """
-    >>> _format_of("s3://books/a.jsonl.gz"), _format_of("notes.txt")
-    ('jsonl', 'lines')
-    """
-    suffixes = [suffix.lower() for suffix in PurePosixPath(source).suffixes]
-    last = next((suffix for suffix in reversed(suffixes) if suffix not in COMPRESSED_SUFFIXES), "")
-    return _BY_SUFFIX.get(last, "lines")

@@ -15,16 +15,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from elmo.errors import ConfigError, MissingExtraError
+from elmo.errors import ConfigError, needs
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 from elmo.scale.job import Engine, Job, PartitionReport, PartitionWorker
 from elmo.scale.partitions import Partition
 
-try:
+with needs("ray", extra="ray"):
     import ray
     import ray.data
-except ImportError as error:
-    raise MissingExtraError("ray", "ray") from error
 
 
 def ray_engine(*, address: str | None = None, workers: int = 0) -> Engine:

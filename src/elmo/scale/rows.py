@@ -1,42 +1,38 @@
 """A partition -> record batches of its rows, with the ids by which they are found again.
 
     source     string    the file
-    id         int64     the row's number in a Parquet file; the byte at which its line begins in anything else
+    id         int64     the row's number in Parquet, 0 in text, elsewhere the byte at which its line begins
     sentence   int32     its number within the row, when rows are split into sentences
     text       string    or list<string> (tokens); under the column's own name
-    ...                  the columns that were asked to be kept; those of JSONL become strings
+    ...                  the columns that were asked to be kept; as strings, except those of Parquet
 
-`source` and `id` depend on the file alone. Lines and JSONL may be compressed (gzip, bzip2, xz, Zstandard); ids then
-count the bytes of what was compressed. Left out: choosing the partitions (`partitions`), tokens and vectors (`arrow`).
+The formats and their rules are those of `elmo.text.inputs`, which reads everything but Parquet here; Parquet's columns
+go through as they are. `source` and `id` depend on the file alone; in compressed files ids count the bytes of what was
+compressed. Left out: choosing the partitions (`partitions`), tokens and vectors (`arrow`).
 """
 
 from __future__ import annotations
 
-import gzip
 import io
-import json
-import lzma
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from elmo.errors import ConfigError, InputError
 from elmo.scale.partitions import Partition, open_filesystem
-from elmo.text.inputs.files import COMPRESSED_SUFFIXES, DECOMPRESSORS, DamagedError
+from elmo.text.inputs.files import ReadProgress, Source
+from elmo.text.inputs.formats import READERS, TABLES, Row, RowOptions, choose_columns
 from elmo.text.sentences import split_sentences
 
 _BATCH_ROWS = 8192
 _BATCH_CHARACTERS = 1 << 19
 """Enough rows of like length to fill the embedder's batches, few enough to weigh nothing beside the vectors."""
 _PARQUET_ROWS = 1024
-_LONGEST_LINE = 64 << 20
 _BLOCK = 1 << 20
 _SENTENCE = pa.field("sentence", pa.int32())
 
@@ -46,21 +42,72 @@ class RowChoice:
     """Which part of a file's rows is wanted."""
 
     column: str
+    """The text's column, which has the same name in the output."""
     keep: tuple[str, ...] = ()
     """Columns that come along."""
     holds_tokens: bool = False
-    """JSONL's column has lists of tokens; Parquet says so itself."""
+    """JSONL's column has lists of tokens; the other formats say so themselves."""
     split_sentences: bool = False
     """Each text is a document: its sentences become rows of their own."""
+    number: str | None = None
+    """The column's number, if the table has no header; the output calls it text."""
+
+
+class _PartitionFile(Source):
+    """A partition's file on any file system, as the readers of `elmo.text.inputs` take it."""
+
+    def __init__(self, partition: Partition) -> None:
+        # A whole file has no range, because compressed ones cannot have any.
+        is_whole = partition.start == 0 and partition.stop == partition.source_bytes
+        super().__init__(None, partition.start, None if is_whole else partition.stop)
+        object.__setattr__(self, "partition", partition)
+
+    partition: Partition
+
+    @property
+    def name(self) -> str:
+        return self.partition.source
+
+    def open(self, progress: ReadProgress) -> AbstractContextManager[io.BufferedReader]:
+        return _open(self.partition)
+
+
+def choose_rows(
+    partitions: Iterable[Partition], *, column: str | None, keep: tuple[str, ...] = (), split_sentences: bool = False
+) -> RowChoice:
+    """The choice that a user's words mean for an input: which column, and whether JSONL's has tokens in it.
+
+    The first row that has a value decides, by the rules of `elmo.text.inputs`; all files must then agree.
+    """
+    partitions = list(partitions)
+    first = _first_row(partitions, column)
+    first_json = _first_row([partition for partition in partitions if partition.format == "jsonl"], column)
+    return RowChoice(
+        first.column if first else column or "text",
+        keep,
+        first_json is not None and isinstance(first_json.value, list),
+        split_sentences,
+        column if column is not None and column.isdecimal() else None,
+    )
+
+
+def _first_row(partitions: Iterable[Partition], column: str | None) -> Row | None:
+    """The first row that has a value; if none has, the first one."""
+    first: Row | None = None
+    for partition in partitions:
+        options = RowOptions(column)
+        if partition.format == "parquet":
+            return Row(None, 0, 0, choose_columns(options, _read_schema(partition).names, partition.source).text)
+        for row in READERS[partition.format](_PartitionFile(partition), options):
+            if row.value is not None:
+                return row
+            first = first or row
+    return first
 
 
 def read_rows(partition: Partition, choice: RowChoice) -> Iterator[pa.RecordBatch]:
     """The rows of a partition, in order."""
-    if partition.format == "parquet":
-        batches = _read_parquet(partition, choice)
-    else:
-        rows = _jsonl_rows(partition, choice) if partition.format == "jsonl" else _line_rows(partition)
-        batches = _batch(rows, partition, choice)
+    batches = _read_parquet(partition, choice) if partition.format == "parquet" else _batches(partition, choice)
     return (_split(batch, choice.column) for batch in batches) if _is_split(partition, choice) else batches
 
 
@@ -77,122 +124,73 @@ def row_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
     return schema
 
 
-def holds_tokens(partitions: Iterable[Partition], column: str) -> bool:
-    """Whether the first text in JSONL is a list of tokens rather than a string; null may be either."""
-    for partition in partitions:
-        for offset, line in _lines(partition):
-            if not line.strip():
-                continue
-            value = _field(_parse(partition, offset, line), column, partition, offset)
-            if value is not None:
-                return isinstance(value, list)
-    return False
-
-
 def _unsplit_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
     if partition.format == "parquet":
         fields = [_parquet_schema(partition, choice).field(name) for name in (choice.column, *choice.keep)]
-    elif partition.format != "jsonl" and choice.keep:
-        raise InputError(f"{partition.source} holds lines, without a column {choice.keep[0]!r} to keep. Leave it out.")
+    elif partition.format not in TABLES and choice.keep:
+        raise InputError(f"{partition.source} has no columns, so there is no {choice.keep[0]!r} to keep. Leave it out.")
     else:
-        kind = pa.list_(pa.string()) if choice.holds_tokens and partition.format == "jsonl" else pa.string()
+        kind = pa.list_(pa.string()) if _holds_tokens(partition, choice) else pa.string()
         fields = [pa.field(choice.column, kind), *(pa.field(name, pa.string()) for name in choice.keep)]
+    if partition.format == "text":
+        fields.insert(0, _SENTENCE)
     return pa.schema([("source", pa.string()), ("id", pa.int64()), *fields])
 
 
+def _holds_tokens(partition: Partition, choice: RowChoice) -> bool:
+    return partition.format in ("tokens", "conllu") or (partition.format == "jsonl" and choice.holds_tokens)
+
+
 def _is_split(partition: Partition, choice: RowChoice) -> bool:
-    return choice.split_sentences or partition.format == "text"
+    return choice.split_sentences and partition.format != "text"  # which gives sentences already
 
 
-@dataclass(frozen=True)
-class _Row:
-    offset: int
-    text: str | list[str] | None
-    kept: tuple[str | None, ...] = ()
-
-
-def _line_rows(partition: Partition) -> Iterator[_Row]:
-    for offset, line in _lines(partition):
-        yield _Row(offset, line)
-
-
-def _jsonl_rows(partition: Partition, choice: RowChoice) -> Iterator[_Row]:
-    expected: type = list if choice.holds_tokens else str
-    for offset, line in _lines(partition):
-        if not line.strip():
-            continue
-        record = _parse(partition, offset, line)
-        value = _field(record, choice.column, partition, offset)
-        fits = value is None or isinstance(value, expected)
-        if not fits or (isinstance(value, list) and not all(isinstance(token, str) for token in value)):
-            wanted = "a list of strings" if choice.holds_tokens else "a string"
-            raise InputError(
-                f"{_place(partition, offset)}: {choice.column!r} is {json.dumps(value)[:60]}; expected {wanted}, as in "
-                "the first text of the input. Give all rows as strings, or all as lists of tokens."
-            )
-        kept = tuple(_as_string(_field(record, name, partition, offset)) for name in choice.keep)
-        _check_characters([*(value if isinstance(value, list) else [value]), *kept], partition, offset)
-        yield _Row(offset, value, kept)
-
-
-def _parse(partition: Partition, offset: int, line: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{_place(partition, offset)} is not JSON: {error}. Each line must be one value.") from error
-    except RecursionError:
-        raise InputError(f"{_place(partition, offset)} is nested too deeply to be read. Make it flatter.") from None
-
-
-def _check_characters(strings: Iterable[str | None], partition: Partition, offset: int) -> None:
-    """JSON can spell half a surrogate pair, which no column of strings can hold."""
-    try:
-        for string in strings:
-            (string or "").encode()
-    except UnicodeEncodeError as error:
-        half = ascii(error.object[error.start])[1:-1]
-        raise InputError(
-            f"{_place(partition, offset)} has {half}, half a surrogate pair; expected whole characters. Put it right, "
-            "or take it out."
-        ) from None
-
-
-def _field(record: Any, name: str, partition: Partition, offset: int) -> Any:
-    if not isinstance(record, dict):
-        raise InputError(f"{_place(partition, offset)} is {type(record).__name__}; expected an object such as {{...}}.")
-    if name not in record:
-        raise InputError(f"{_place(partition, offset)} has no field {name!r}; it has {', '.join(record) or 'none'}.")
-    return record[name]
-
-
-def _as_string(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _batch(rows: Iterable[_Row], partition: Partition, choice: RowChoice) -> Iterator[pa.RecordBatch]:
+def _batches(partition: Partition, choice: RowChoice) -> Iterator[pa.RecordBatch]:
+    source = _PartitionFile(partition)
+    column = choice.number or choice.column if partition.format in TABLES else None
+    options = RowOptions(column, keep=choice.keep)
     schema = _unsplit_schema(partition, choice)
-    held: list[_Row] = []
-    characters = 0
-    for row in rows:
+    held: list[Row] = []
+    characters = num_rows = 0
+    for row in READERS[partition.format](source, options):
+        _check_kind(row, partition, choice)
         held.append(row)
-        characters += len(row.text or "") * (8 if isinstance(row.text, list) else 1)
+        characters += len(row.value or "") * (8 if isinstance(row.value, list) else 1)
         if len(held) == _BATCH_ROWS or characters >= _BATCH_CHARACTERS:
-            yield _as_batch(held, partition, schema)
+            yield _as_batch(held, partition, schema, num_rows)
+            num_rows += len(held)
             held, characters = [], 0
     if held:
-        yield _as_batch(held, partition, schema)
+        yield _as_batch(held, partition, schema, num_rows)
 
 
-def _as_batch(rows: list[_Row], partition: Partition, schema: pa.Schema) -> pa.RecordBatch:
-    kept: Iterable[tuple[str | None, ...]] = zip(*(row.kept for row in rows), strict=True)
+def _check_kind(row: Row, partition: Partition, choice: RowChoice) -> None:
+    if row.value is not None and isinstance(row.value, list) != _holds_tokens(partition, choice):
+        wanted = "a list of strings" if choice.holds_tokens else "a string"
+        raise InputError(
+            f"{partition.source}, the line at byte {row.offset:,}: {choice.column!r} is {str(row.value)[:60]}; "
+            f"expected {wanted}, as in the input's first text. Give all rows as strings, or all as lists of tokens."
+        )
+
+
+def _as_batch(rows: list[Row], partition: Partition, schema: pa.Schema, first: int) -> pa.RecordBatch:
+    is_text = partition.format == "text"
     columns: list[Iterable[Any]] = [
         [partition.source] * len(rows),
-        [row.offset for row in rows],
-        [row.text for row in rows],
-        *kept,
+        [0 if is_text else row.offset for row in rows],
+        *([range(first, first + len(rows))] if is_text else []),
+        [_encodable(row.value) for row in rows],
+        *zip(*(map(_encodable, row.kept) for row in rows), strict=True),
     ]
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _encodable(value: Any) -> Any:
+    """JSON can spell half a surrogate pair, which no column of strings can hold: it becomes a question mark."""
+    if isinstance(value, list):
+        return [_encodable(token) for token in value]
+    return value if value is None or value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def _split(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
@@ -212,70 +210,37 @@ def _split(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
     return grown.add_column(2, _SENTENCE, pa.array(numbers, _SENTENCE.type))
 
 
-def _lines(partition: Partition) -> Iterator[tuple[int, str]]:
-    """Every line that begins inside the partition, with the byte at which it does."""
-    offset = partition.start
-    with _open(partition) as stream:
-        if offset and not partition.is_compressed:
-            # The byte before tells whether a line begins right here; the rest of another's line is not ours.
-            stream.seek(offset - 1)
-            offset += len(stream.readline()) - 1
-        while partition.is_compressed or offset < partition.stop:
-            raw = stream.readline(_LONGEST_LINE + 1)
-            if not raw:
-                return
-            if len(raw) > _LONGEST_LINE:
-                raise InputError(f"{_place(partition, offset)} is longer than {_LONGEST_LINE >> 20} MB. Split it.")
-            yield offset, _decode(partition, offset, raw)
-            offset += len(raw)
-
-
-def _decode(partition: Partition, offset: int, raw: bytes) -> str:
-    try:
-        line = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{partition.source} is not UTF-8: there is an invalid byte at offset {offset + error.start}. "
-            "Convert it first, for instance with: iconv -f LATIN1 -t UTF-8"
-        ) from None
-    line = line.removeprefix("\ufeff") if offset == 0 else line
-    return line.removesuffix("\n").removesuffix("\r")
-
-
 @contextmanager
-def _open(partition: Partition) -> Iterator[BinaryIO]:
-    """A file's bytes, decompressed if its name says so."""
-    kind = COMPRESSED_SUFFIXES[PurePosixPath(partition.source).suffix.lower()] if partition.is_compressed else None
-    with _open_unchanged(partition) as raw:
-        try:
-            yield DECOMPRESSORS[kind](raw) if kind else raw
-        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, DamagedError) as error:
-            raise InputError(
-                f"{partition.source} is damaged, incomplete or not compressed as its name says ({error}). "
-                "Make it again."
-            ) from error
-
-
-@contextmanager
-def _open_unchanged(partition: Partition) -> Iterator[io.BufferedReader]:
-    """A file's bytes as they are; trouble while reading becomes an `InputError`, which fails this partition alone."""
+def _open(partition: Partition) -> Iterator[io.BufferedReader]:
+    """A file's bytes as they are stored."""
     filesystem, path = open_filesystem(partition.source)
+    size = filesystem.size(path)
+    if size != partition.source_bytes:
+        raise InputError(
+            f"{partition.source} has {size:,} bytes, but had {partition.source_bytes:,} when the run was planned. "
+            "Leave the input alone while it is read; then run the command again."
+        )
+    with io.BufferedReader(filesystem.open(path, "rb"), _BLOCK) as file:
+        yield file
+
+
+@contextmanager
+def _open_parquet(partition: Partition) -> Iterator[Any]:
+    """Trouble while reading becomes an `InputError`, which fails this partition alone."""
     try:
-        size = filesystem.size(path)
-        if size != partition.source_bytes:
-            raise InputError(
-                f"{partition.source} has {size:,} bytes, but had {partition.source_bytes:,} when the run was planned. "
-                "Leave the input alone while it is read; then run the command again."
-            )
-        with io.BufferedReader(filesystem.open(path, "rb"), _BLOCK) as file:
-            yield file
+        with _open(partition) as file, pq.ParquetFile(file) as parquet:
+            yield parquet
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"Cannot read {partition.source}: {error}. Check the file; then run again.") from error
 
 
+def _read_schema(partition: Partition) -> pa.Schema:
+    with _open_parquet(partition) as parquet:
+        return parquet.schema_arrow
+
+
 def _parquet_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
-    with _open_unchanged(partition) as file:
-        schema = pq.read_schema(file)
+    schema = _read_schema(partition)
     missing = {choice.column, *choice.keep} - set(schema.names)
     if missing:
         raise InputError(
@@ -286,7 +251,7 @@ def _parquet_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
 
 def _read_parquet(partition: Partition, choice: RowChoice) -> Iterator[pa.RecordBatch]:
     schema = _unsplit_schema(partition, choice)
-    with _open_unchanged(partition) as file, pq.ParquetFile(file) as parquet:
+    with _open_parquet(partition) as parquet:
         first, groups = _row_groups(parquet.metadata, partition)
         columns = [choice.column, *choice.keep]
         for batch in parquet.iter_batches(_PARQUET_ROWS, row_groups=groups, columns=columns):
@@ -310,7 +275,3 @@ def _row_groups(metadata: Any, partition: Partition) -> tuple[int, list[int]]:
         if start < partition.stop and end > partition.start
     ]
     return starts[groups[0]], groups
-
-
-def _place(partition: Partition, offset: int) -> str:
-    return f"{partition.source}, the line at byte {offset:,}"

@@ -20,16 +20,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from elmo.errors import ConfigError, MissingExtraError
+from elmo.errors import ConfigError, needs
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 from elmo.scale.job import Engine, Job, PartitionReport, PartitionWorker
 from elmo.scale.partitions import Partition
 
-try:
+with needs("pyspark", extra="spark"):
     from pyspark.sql import SparkSession
     from pyspark.sql.pandas.types import from_arrow_schema
-except ImportError as error:
-    raise MissingExtraError("pyspark", "spark") from error
 
 _REPORT = pa.schema(
     [

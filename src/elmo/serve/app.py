@@ -2,7 +2,7 @@
 
     uvicorn.run(create_app(ServeSettings()))
 
-The model is opened beside the event loop; until it is warm, /health and every route that needs it answer 503.
+The model is loaded in a thread; until it is ready, /health and every route that needs it answer 503.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger("elmo.serve")
 
 
 class Service:
-    """What the routes share; `engine` is there once the model is warm."""
+    """The state that the routes share; `engine` is None until the model is ready."""
 
     def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
@@ -37,15 +37,16 @@ class Service:
         self.explorer: Explorer | None = None
         self.failure: str | None = None
         self.on_failure: Callable[[], None] = lambda: None
-        """Called when the model cannot be opened; the process that runs the app stops then."""
+        """Called when the model cannot be loaded; stops the process that runs the app."""
         self.is_idle = True
-        """False after a stop if a thread is still at work, for a client that has gone."""
+        """False after a stop if a thread still runs."""
 
     def start(self, models: Models | None = None) -> None:
-        """Open what is not open yet, and warm up."""
+        """Load the models, unless they are given, and run a first batch."""
         engine = Engine(models or open_models(self.settings), self.settings, self.metrics)
         engine.warm_up()
         self.explorer = Explorer(engine)
+        self.explorer.start()
         self.engine = engine
 
     def stop(self) -> None:
@@ -56,7 +57,7 @@ class Service:
 
 
 def create_app(settings: ServeSettings, metrics: Metrics | None = None, models: Models | None = None) -> FastAPI:
-    """The app; `models` that are open already are shared, not read again."""
+    """The app; `models` that are loaded already are shared."""
     metrics = metrics or Metrics()
     service = Service(settings, metrics)
 
@@ -79,13 +80,14 @@ def create_app(settings: ServeSettings, metrics: Metrics | None = None, models: 
     )
     app.state.service = service
     errors.install(app)
-    for router in (health.router, tei.router, openai.router, explore.router):
+    # Routes are tried in order: the busiest come first.
+    for router in (openai.router, tei.router, health.router, explore.router):
         app.include_router(router)
     app.mount("/page", health.PageFiles(directory=health.PAGE), name="page")
     app.add_middleware(Guard, settings=settings, metrics=metrics)
     if settings.cors_origins:
-        # The last one added is the outermost. Browsers ask without a key whether they may send one, and a page may
-        # only read the guard's refusals if they, too, name its origin.
+        # The layer added last is the outermost. Browsers send preflight requests without a key, and a page can read the
+        # guard's errors only if they have CORS headers, too.
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]
         )
@@ -96,15 +98,15 @@ async def _start(service: Service, models: Models | None) -> None:
     try:
         await asyncio.to_thread(service.start, models)
     except Exception as error:
-        service.failure = f"The model could not be opened: {error}"
-        log.exception("the model could not be opened")
+        service.failure = f"The model could not be loaded: {error}"
+        log.exception("the model could not be loaded")
         service.on_failure()
         return
     log.info("ready", extra={"facts": {"model": service.engine.models.name if service.engine else None}})
 
 
 def _no_telemetry() -> dict[str, Any]:
-    """Newer releases of FastAPI trace requests if the machine has an exporter; our log is the only record."""
+    """Switch off the tracing of newer FastAPI releases: nothing but our log records requests."""
     import inspect
 
     known = "telemetry" in inspect.signature(FastAPI.__init__).parameters

@@ -1,6 +1,6 @@
 """The model behind the routes: opened once, warmed, and asked through the batcher.
 
-`open_models` reads the files and starts no thread, so that it can run before workers are forked; `Engine` begins the
+`open_models` reads the files and starts no thread, so that it can run before workers are forked; `Engine` starts the
 threads, and `Engine.warm_up` runs a first batch.
 """
 
@@ -27,10 +27,10 @@ from elmo.serve.settings import ServeSettings
 from elmo.tasks.trained import TrainedTask
 from elmo.text.tokenizer import Token, tokenize
 
-_CACHED_MB = 1 << 20
+_MEGABYTE = 1 << 20
 
 READ_AT_ONCE = 20_000
-"""Characters that are tokenised in some ten milliseconds; more would hold everybody else's requests up."""
+"""Characters that are tokenized in about ten milliseconds; more would block the event loop for too long."""
 
 T = TypeVar("T")
 
@@ -69,29 +69,29 @@ def _served_name(model: str, place: Path) -> str:
 
 
 class Engine:
-    """Checks texts, tokenises them and has them embedded."""
+    """Checks texts, tokenizes them, and embeds them through the batcher."""
 
     def __init__(self, models: Models, settings: ServeSettings, metrics: Metrics) -> None:
         self.models, self.settings, self.metrics = models, settings, metrics
         self.bilm = models.bilm
-        self.cache = WordCache(models.bilm, max_bytes=settings.cache_mb * _CACHED_MB) if settings.cache_mb else None
+        self.cache = WordCache(models.bilm, max_bytes=settings.cache_mb * _MEGABYTE) if settings.cache_mb else None
         self.default = self.choose(settings.layers)
         self.batcher = Batcher(self._embed, settings, metrics)
 
     def warm_up(self) -> None:
-        """Run a first batch: weights are packed, buffers made."""
+        """Run a first batch: it packs the weights and allocates buffers."""
         self._embed([["A", "first", "sentence", "."]], Wanted(self.default, "mean"))
         self._embed([["A", "first", "sentence", "."]], Wanted("all"))
 
     def embedder(self, layers: Any = "all", pooling: Any = None) -> Embedder:
-        """An embedder around the shared model and cache; making one costs nothing."""
+        """An embedder with the shared model and cache; it is cheap to create."""
         return Embedder(
             self.bilm, layers=list(layers) if isinstance(layers, tuple) else layers, pooling=pooling,
             cache=self.cache,
         )  # fmt: skip
 
     def choose(self, layers: str | int | Sequence[float]) -> str | int | tuple[float, ...]:
-        """A choice of layers that fits the model, in a form that can be compared."""
+        """A choice of layers that the model has, in a hashable form."""
         weights = choose_layers(layers, self.bilm.config.num_layers).weights
         if weights is not None and max(map(abs, weights)) > LARGEST_WEIGHT:
             raise ServiceError(422, f"A layer's weight is beyond {LARGEST_WEIGHT:,.0f}; give smaller ones.")
@@ -117,11 +117,13 @@ class Engine:
             )
         return tokens
 
-    def tokens(self, texts: Sequence[str], *, truncate: bool | None = None, from_left: bool = False) -> list[list[str]]:
-        """The words of each text; the limits of the service hold. `truncate`: None where a client cannot ask for it."""
+    def tokens(
+        self, texts: Sequence[str], *, field: str = "inputs", truncate: bool | None = None, from_left: bool = False
+    ) -> list[list[str]]:
+        """The words of each text, within the limits. `truncate` is None where a client cannot ask for it."""
         limit = self.settings.max_input_length
         result = []
-        for where, tokens in self._read(texts):
+        for where, tokens in self._read(texts, field):
             if len(tokens) > limit:
                 if not truncate:
                     advice = "Shorten it." if truncate is None else "Shorten it, or set truncate."
@@ -131,34 +133,34 @@ class Engine:
         return result
 
     def spans(self, texts: Sequence[str]) -> list[list[Token]]:
-        """The tokens of each text with their places, however long it is, within the limit for a whole request."""
-        result = [tokens for _, tokens in self._read(texts)]
+        """The tokens of each text with their positions; a text may be long, within the limit of a whole request."""
+        result = [tokens for _, tokens in self._read(texts, "inputs")]
         self.check_total(sum(map(len, result)))
         return result
 
-    def _read(self, texts: Sequence[str]) -> Iterator[tuple[str, list[Token]]]:
+    def _read(self, texts: Sequence[str], field: str) -> Iterator[tuple[str, list[Token]]]:
         """What each text is called in messages, and its tokens."""
         most = self.settings.max_client_batch_size
         if not texts:
-            raise ServiceError(400, "`inputs` is empty; expected at least one text.")
+            raise ServiceError(400, f"`{field}` is empty; expected at least one text.")
         if len(texts) > most:
-            raise ServiceError(422, f"The request holds {len(texts)} texts; the most is {most}. Send fewer at once.")
+            raise ServiceError(422, f"`{field}` holds {len(texts)} texts; the most is {most}. Send fewer at once.")
         for number, text in enumerate(texts):
-            where = "`inputs`" if len(texts) == 1 else f"Text {number} of `inputs`"
+            where = f"`{field}`" if len(texts) == 1 else f"Text {number} of `{field}`"
             yield where, self.tokenize(text, where=where)
 
     async def reading(self, texts: Sequence[str], read: Callable[[], T]) -> T:
-        """What `read` gives, which tokenises the texts: beside the event loop if they are long."""
+        """The result of `read`, which tokenizes the texts: in a thread if they are long."""
         return await asyncio.to_thread(read) if sum(map(len, texts)) > READ_AT_ONCE else read()
 
     def check_total(self, num_tokens: int) -> None:
-        """Refuse a request that would be too much work even if nothing else were waiting."""
+        """Refuse a request that would not fit into an empty queue."""
         limit = self.settings.max_queue_tokens
         if num_tokens > limit:
             raise ServiceError(422, f"The request holds {num_tokens} tokens; the most is {limit}. Send fewer at once.")
 
     async def embed(self, texts: Sequence[list[str]], wanted: Wanted) -> list[np.ndarray]:
-        """The vectors of tokenised texts."""
+        """The vectors of tokenized texts."""
         self.check_total(sum(map(len, texts)))
         self._check_size(texts, wanted)
         self.metrics.add("te_embed_count", len(texts))
@@ -176,7 +178,7 @@ class Engine:
         return vectors
 
     def stop(self) -> bool:
-        """False if a thread still works, for a client that has gone."""
+        """Stop the threads; False if one still runs."""
         return self.batcher.stop()
 
     def _check_size(self, texts: Sequence[list[str]], wanted: Wanted) -> None:

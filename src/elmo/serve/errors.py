@@ -1,6 +1,6 @@
-"""What goes wrong at a service, in the forms that clients of TEI and of OpenAI read.
+"""Errors in the forms that clients of TEI and of OpenAI read.
 
-No message repeats more of a user's text than the place where it stands.
+A message names a field of the request in backticks, and never repeats more of a user's text than its position.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from starlette.exceptions import HTTPException
 
 from elmo.errors import ElmoError
 
-_TYPES = {
+_TEI_TYPES = {
     400: "Empty",
     401: "Unauthorized",
     404: "NotFound",
     405: "MethodNotAllowed",
-    408: "Validation",
-    413: "Validation",
-    415: "Validation",
-    422: "Validation",
     424: "Backend",
     429: "Overloaded",
     503: "Unhealthy",
 }
-OPENAI_PATHS = ("/v1/", "/embeddings")
-# Not the names of types and models that pydantic puts among the fields'.
+"""All others are "Validation"."""
+_OPENAI_TYPES = {424: "server_error", 429: "rate_limit_error", 503: "server_error"}
+"""All others are "invalid_request_error"."""
+_OPENAI_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
+_OPENAI_PATHS = ("/v1/", "/embeddings", "/models")
+
+_NAMED_FIELD = re.compile(r"`([a-z_]+)[a-z_.0-9]*`")
+# Not the names of types and models that pydantic puts among those of the fields.
 _FIELD = re.compile(r"(?!(?:int|float|str|bool|list|dict)$)[a-z_]+")
 
 
@@ -38,16 +40,18 @@ class ServiceError(Exception):
 
     def __init__(self, status: int, message: str, kind: str | None = None) -> None:
         super().__init__(message)
-        self.status, self.message = status, message
-        self.kind = kind or _TYPES.get(status, "Validation")
+        self.status, self.message, self.kind = status, message, kind
 
 
 def error_body(path: str, status: int, message: str, kind: str | None = None) -> dict[str, Any]:
-    """The error in the form that the route's clients expect."""
-    kind = kind or _TYPES.get(status, "Backend")
-    if path.startswith(OPENAI_PATHS):
-        return {"message": message, "code": status, "type": kind}
-    return {"error": message, "error_type": kind}
+    """The error in the form that the route's clients expect; `kind` is TEI's, if it is not the usual one."""
+    if not path.startswith(_OPENAI_PATHS):
+        return {"error": message, "error_type": kind or _TEI_TYPES.get(status, "Validation")}
+    field = _NAMED_FIELD.search(message)
+    param = field.group(1) if field else None
+    code = _OPENAI_CODES.get(status) if status != 404 or param == "model" else None
+    kind = _OPENAI_TYPES.get(status, "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
 def _answer(request: Request, status: int, message: str, kind: str | None = None) -> JSONResponse:
@@ -56,7 +60,7 @@ def _answer(request: Request, status: int, message: str, kind: str | None = None
 
 
 def _describe(error: RequestValidationError) -> str:
-    """Where the first problem is and what it is; the value itself stays out."""
+    """Where the first problem is and what it is, without the value itself."""
     problems = error.errors()
     first = problems[0]
     if first["type"] == "json_invalid":
@@ -65,7 +69,7 @@ def _describe(error: RequestValidationError) -> str:
     place = first["loc"][1:]
     where = ".".join(str(part) for part in place if isinstance(part, int) or _FIELD.fullmatch(part))
     texts = list(dict.fromkeys(str(problem["msg"]) for problem in problems if problem["loc"][1:2] == place[:1]))
-    return f"`{where or 'body'}` is not as expected: {'; or '.join(texts[:3])}."
+    return f"`{where or 'body'}` is invalid: {'; or '.join(texts[:3])}."
 
 
 def _unreadable(cause: BaseException | None) -> str:
@@ -99,3 +103,7 @@ def install(app: FastAPI) -> None:
         answer = _answer(request, error.status_code, message.get(error.status_code, str(error.detail)))
         answer.headers.update(error.headers or {})
         return answer
+
+    @app.exception_handler(Exception)
+    async def of_model(request: Request, error: Exception) -> JSONResponse:
+        return _answer(request, 424, "The server failed at this request; its log says where.")

@@ -6,25 +6,27 @@ limits that texts to embed have. The sentences to look in are an index that was 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from difflib import get_close_matches
+from functools import cache
 from itertools import groupby, repeat
 from typing import Any
 
 import numpy as np
 
-from elmo.analysis.neighbour_index import check_same_model, one_vector
-from elmo.analysis.neighbours import NeighbourIndex
-from elmo.analysis.similarity import find_in_text, map_word
-from elmo.analysis.word_in_context import Occurrence
 from elmo.embedding.embedder import EmbeddedSentence, Embedder
 from elmo.errors import InputError
-from elmo.pretrain.scoring import Scorer
+from elmo.explore.neighbour_index import check_same_model, one_vector
+from elmo.explore.neighbours import NeighbourIndex
+from elmo.explore.occurrences import Occurrence, read_occurrences
+from elmo.explore.similarity import find_in_text, map_word
+from elmo.pretrain.scoring import Candidate, Scorer
 from elmo.serve.answers import as_base64
 from elmo.serve.engine import Engine
 from elmo.serve.errors import ServiceError
-from elmo.serve.fill import expected_words
-from elmo.serve.small_index import SmallIndex
+from elmo.serve.small_index import SmallIndex, small_corpus
 from elmo.tasks.task import Task
 
 MAX_SENSE_TOKENS = 256
@@ -33,6 +35,10 @@ MAX_SENSE_TOKENS = 256
 MAX_ANSWER_CHARACTERS = 10_000_000
 """A sentence is sent again with each of its occurrences or predicates: a small request may have a huge answer."""
 
+_ENOUGH_FOR_A_MAP = 8
+_WINDOW = 10
+"""Tokens on each side of an occurrence that may name its cluster."""
+
 
 class Explorer:
     """Answers the page's questions with the engine's model."""
@@ -40,7 +46,7 @@ class Explorer:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._index: NeighbourIndex | None = None
-        self._small_index = SmallIndex(engine)
+        self.small_index = SmallIndex(engine)
 
     def senses(self, texts: Sequence[str]) -> dict[str, Any]:
         """Inner products of every two tokens on every two layers.
@@ -81,8 +87,10 @@ class Explorer:
             "index": asdict(index.facts),
         }
 
-    def map(self, word: str, texts: Sequence[str] | None, *, clusters: int, limit: int) -> dict[str, Any]:
-        """A word's occurrences in the plane, layer by layer."""
+    def map(
+        self, word: str, texts: Sequence[str] | None, *, own: Sequence[str] = (), clusters: int, limit: int
+    ) -> dict[str, Any]:
+        """A word's occurrences in `texts` or the corpus, and in the user's `own` ones, in the plane layer by layer."""
         word = word.strip()
         if not word:
             raise ServiceError(400, "`word` is empty; expected a word.")
@@ -92,27 +100,40 @@ class Explorer:
             token_lists = self.engine.tokens(texts)
             self.engine.check_total(sum(map(len, token_lists)))
             occurrences = find_in_text(word, token_lists, limit=limit)
+        added = self._own_occurrences(word, own) if own else []
+        occurrences = [*occurrences, *added]
         _check_answer(occurrence.tokens for occurrence in occurrences)
-        result = map_word(_EachSentenceOnce(self.engine.embedder("all")), occurrences, clusters=clusters)
+        mapped = map_word(_EachSentenceOnce(self.engine.embedder("all")), occurrences, clusters=clusters)
         return {
-            "word": result.word,
-            "occurrences": [asdict(each) for each in result.occurrences],
-            "layers": [{**asdict(layer), "points": layer.points.tolist()} for layer in result.layers],
+            **mapped.as_dict(),
+            "clusters": [
+                {"label": label, "count": len(members), "words": typical_words(label, mapped.occurrences)}
+                for label, members in mapped.clusters().items()
+            ],
+            "own": list(range(len(occurrences) - len(added), len(occurrences))),
         }
 
     def fill(self, text: str, position: int, *, number: int) -> dict[str, Any]:
         """What the model expects in a token's place."""
         tokens = self._tokens_with(text, position)
         scorer = Scorer(self.engine.bilm, source=self.engine.models.name)
-        filled = expected_words(scorer, tokens, position, number=number)
-        return {"tokens": tokens, "position": position, **asdict(filled)}
+        filled = scorer.fill(tokens, position, count=number)
+        percent: dict[str, Callable[[Candidate], float]] = {
+            "forward": lambda word: 100 * word.forward,
+            "backward": lambda word: 100 * word.backward,
+            "joint": lambda word: 100 * word.probability,
+        }
+        best = {"forward": filled.forward, "backward": filled.backward, "joint": filled.both}
+        return {
+            "tokens": tokens,
+            "position": position,
+            **{name: [{"word": each.word, "percent": percent[name](each)} for each in best[name]] for name in best},
+            "actual": {name: filled.actual and percent[name](filled.actual) for name in best},
+        }
 
-    def tasks(self) -> list[dict[str, str]]:
-        """The tasks that models were given for."""
-        return [
-            {"name": name, "input_format": trained.task.input_format}
-            for name, trained in sorted(self.engine.models.tasks.items())
-        ]
+    def tasks(self) -> list[dict[str, Any]]:
+        """The tasks that models were given for: the form of their input, and how predictions are drawn."""
+        return [trained.task.describe() for _, trained in sorted(self.engine.models.tasks.items())]
 
     def predict(self, name: str, text: str) -> list[dict[str, Any]]:
         """What a task's model says about a text."""
@@ -129,15 +150,22 @@ class Explorer:
         return [trained.task.record(*pair) for pair in zip(examples, predictions, strict=True)]
 
     def index(self) -> NeighbourIndex:
-        """The index that was given, or the small one."""
+        """The index that was given, or the small one once it is built."""
         if self._index is None:
-            opened = NeighbourIndex(self.engine.settings.index or self._small_index.folder())
+            opened = NeighbourIndex(self.engine.settings.index or self.small_index.folder())
             check_same_model(self.engine.embedder("all"), opened)
             self._index = opened
         return self._index
 
+    def start(self) -> None:
+        """Open the index that was given (one of another model is refused), or begin to build the small one."""
+        if self.engine.settings.index is None:
+            self.small_index.start()
+        else:
+            self.index()
+
     def stop(self) -> None:
-        self._small_index.remove()
+        self.small_index.stop()
 
     def _check_lengths(self, task: Task[Any, Any, Any], examples: Sequence[Any]) -> None:
         """Hold a task to the limits, too: one sentence may become many examples, one for each of its predicates."""
@@ -154,18 +182,67 @@ class Explorer:
     def _occurrences(self, word: str, limit: int) -> list[Occurrence]:
         index = self.index()
         spellings = [known for known in dict.fromkeys((word, word.lower(), word.capitalize())) if known in index.words]
-        places = [place for known in spellings for place in index.occurrences_of(known)][:limit]
+        # Upper and lower case often part a name from a word: they are mixed only where one of them is rare.
+        by_spelling = [index.occurrences_of(known) for known in spellings]
+        usual = next((found for found in by_spelling if len(found) >= _ENOUGH_FOR_A_MAP), None)
+        places = (usual or [place for found in by_spelling for place in found])[:limit]
         if len(places) < 3:
             raise ServiceError(
-                422, f"The indexed corpus holds that word {len(places)} times; at least 3 are needed to draw a plane."
+                422,
+                f"The indexed corpus holds that word {len(places)} times; at least 3 are needed to draw a plane. "
+                f"Try {', '.join(self._frequent_words(word))}.",
             )
         return [Occurrence(word, "", index.tokens(sentence), position) for sentence, position in places]
+
+    def _frequent_words(self, word: str, number: int = 5) -> list[str]:
+        """Words with enough occurrences for a map: those spelled most like this one, then the ambiguous ones."""
+        index = self.index()
+        counts = np.bincount(index.occurrences[:, 2], minlength=len(index.words))
+        enough = [
+            known for known, count in zip(index.words, counts.tolist(), strict=True) if count >= _ENOUGH_FOR_A_MAP
+        ]
+        ambiguous = [known for known in dict.fromkeys(each.word for each in read_occurrences()) if known in enough]
+        return list(dict.fromkeys([*get_close_matches(word.lower(), enough, n=2), *ambiguous]))[:number]
+
+    def _own_occurrences(self, word: str, own: Sequence[str]) -> list[Occurrence]:
+        token_lists = self.engine.tokens(own)
+        self.engine.check_total(sum(map(len, token_lists)))
+        found = [
+            Occurrence(word, "", tuple(tokens), place)
+            for tokens in token_lists
+            for place, token in enumerate(tokens)
+            if token.lower() == word.lower()
+        ]
+        if not found:
+            raise ServiceError(422, "None of the sentences in `own` holds the word; add one that does.")
+        return found
 
     def _tokens_with(self, text: str, position: int) -> list[str]:
         (tokens,) = self.engine.tokens([text])
         if position >= len(tokens):
             raise ServiceError(422, f"`position` is {position}; the text has the tokens 0 to {len(tokens) - 1}.")
         return tokens
+
+
+def typical_words(label: str, occurrences: Sequence[Occurrence], *, number: int = 3) -> list[str]:
+    """Words near the occurrences with a label that are rarer near the others, best first."""
+    near: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    sizes = Counter(each.sense == label for each in occurrences)
+    for each in occurrences:
+        window = each.tokens[max(each.position - _WINDOW, 0) : each.position + _WINDOW + 1]
+        words = {token.lower() for token in window if token.isalpha() and len(token) > 2}
+        near[each.sense == label].update(words - {each.word.lower()} - _common_words())
+    inside, outside = near[True], near[False]
+    excess = {word: count / sizes[True] - outside[word] / max(sizes[False], 1) for word, count in inside.items()}
+    best = sorted(excess, key=lambda word: (-excess[word], word))
+    return [word for word in best if excess[word] > 0 and (inside[word] > 1 or sizes[True] < 4)][:number]
+
+
+@cache
+def _common_words() -> frozenset[str]:
+    """Function words: the most frequent ones of the sentences that come with the package."""
+    counts = Counter(token.lower() for tokens in small_corpus() for token in tokens)
+    return frozenset(word for word, _ in counts.most_common(150))
 
 
 def _check_answer(sentences: Iterable[Sequence[str]]) -> None:

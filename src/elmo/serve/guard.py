@@ -1,17 +1,19 @@
-"""What every request passes on its way in and out: key, size, count, log line.
+"""The checks of every request: host, key, number of requests, size of the body; and its log line.
 
-One ASGI layer. The log is a JSON line for each request: route, status, times and sizes, never a user's text.
+One ASGI layer. The log has a JSON line for each request: route, status, times and sizes, never a user's text.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import json
 import logging
 import time
 import uuid
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,16 +24,13 @@ from elmo.serve.settings import ServeSettings
 
 log = logging.getLogger("elmo.serve")
 
-BODY_SECONDS = 60.0
-"""How long a body may take to arrive: one that never ends would hold a place among the requests in work."""
-
 OPEN_PATHS = ("/health", "/ping", "/page/", "/favicon.ico", "/docs", "/openapi.json")
-"""What needs no key: a balancer's questions, and the page, which holds nothing but itself and how to ask."""
+"""These need no key: health checks, and the page, which holds no data."""
 UNCOUNTED = ("/health", "/ping", "/metrics", "/page/", "/docs", "/openapi.json", "/info", "/favicon.ico")
 
 
 class JsonLines(logging.Formatter):
-    """A JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -40,7 +39,7 @@ class JsonLines(logging.Formatter):
         line.update(getattr(record, "facts", {}))
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
-            # Where it happened; the message is left out, it may quote a user's text.
+            # The place only: the message may quote a user's text.
             traceback = record.exc_info[2]
             while traceback is not None and traceback.tb_next is not None:
                 traceback = traceback.tb_next
@@ -50,7 +49,7 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logs(level: str = "info") -> None:
-    """Every logger of the server writes JSON lines to standard error; uvicorn's own access log is off."""
+    """Let all loggers of the server write JSON lines to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     for name in ("elmo.serve", "uvicorn", "uvicorn.error"):
@@ -60,11 +59,12 @@ def set_up_logs(level: str = "info") -> None:
 
 
 class Guard:
-    """The outermost layer of the app, but for the one that lets pages of other origins in."""
+    """The outermost layer of the app, except for CORS."""
 
     def __init__(self, app: ASGIApp, *, settings: ServeSettings, metrics: Metrics) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
         self._key = None if settings.api_key is None else settings.api_key.encode()
+        self._checks_host = (is_loopback(settings.host) or settings.allowed_hosts) and "*" not in settings.allowed_hosts
         self._in_work = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,11 +87,15 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, visit: _Visit) -> None:
         headers = dict(scope["headers"])
+        if self._checks_host and not self._is_own_host(headers.get(b"host", b"").decode("latin-1")):
+            message = "The Host header names another host; start the server with --allowed-host NAME to serve it."
+            await visit.refuse(421, message)
+            return
         if not self._has_key(scope, headers):
             await visit.refuse(401, "The API key is missing or wrong; send it as 'Authorization: Bearer KEY'.")
             return
         if visit.counted and self._in_work > self.settings.max_concurrent_requests:
-            await visit.refuse(429, "The server is busy; try again in a moment.")
+            await visit.refuse(429, "Too many requests at once; try again in a moment.")
             return
         limit = self.settings.payload_limit
         too_large = f"The body is larger than the {limit} bytes allowed; send fewer texts at once."
@@ -100,7 +104,7 @@ class Guard:
             await visit.refuse(413, too_large)
             return
         received, whole = 0, False
-        latest = asyncio.get_running_loop().time() + BODY_SECONDS
+        latest = asyncio.get_running_loop().time() + self.settings.body_seconds
 
         # FastAPI lets HTTPException through; any other becomes a 400 of its own.
         async def bounded() -> Message:
@@ -109,7 +113,7 @@ class Guard:
                 async with asyncio.timeout_at(None if whole else latest):
                     message = await receive()
             except TimeoutError:
-                late = f"The body did not arrive within {BODY_SECONDS:.0f} seconds."
+                late = f"The body did not arrive within {self.settings.body_seconds:g} seconds."
                 raise HTTPException(408, late, {"Connection": "close"}) from None
             if message["type"] == "http.request":
                 received += len(message.get("body", b""))
@@ -121,10 +125,22 @@ class Guard:
         try:
             await self.app(scope, bounded, visit.send)
         except Exception:
-            # The app's own handler has answered 424 already; this is for the log.
+            # The app has answered 424 already, unless it failed before; this is for the log.
             log.exception("failed", extra={"facts": {"request": visit.id, "route": visit.path}})
             if visit.status == 0:
                 await visit.refuse(424, "The server failed at this request; its log says where.")
+
+    def _is_own_host(self, host: str) -> bool:
+        """Whether a browser sent the request to this server on purpose.
+
+        A foreign page can let its own name resolve to this address (DNS rebinding); a name of ours or an IP address in
+        the Host header shows that it did not.
+        """
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        return not host or is_ip_address(name) or name in ("localhost", *self.settings.allowed_hosts)
 
     def _has_key(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         path = scope["path"]
@@ -155,12 +171,24 @@ class Guard:
         log.log(logging.INFO if visit.counted else logging.DEBUG, "request", extra={"facts": facts})
 
 
+def is_ip_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    return host == "localhost" or (is_ip_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
 class _Visit:
-    """One request as the log sees it."""
+    """What the log needs to know of one request."""
 
     def __init__(self, scope: Scope, send: Send, *, counted: bool) -> None:
         self.id = uuid.uuid4().hex[:16]
-        # A path may be made up by the client; only its beginning is worth a line.
+        # Clients choose the path; its beginning is enough for the log.
         self.path, self.method = scope["path"][:64], scope["method"]
         self.counted = counted
         self.started = time.perf_counter()

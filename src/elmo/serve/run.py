@@ -1,7 +1,7 @@
-"""Starts the server: one process, or several that share a port, the weights and the counters.
+"""Starts the server: one process, or several that share the port, the weights and the metrics.
 
-With several workers the model is opened once and the workers are forked from that process, which itself never runs the
-model: mapped weights stay one copy in memory. A worker that dies is started anew.
+With several workers the model is loaded once and the workers are forked from that process, which never runs the model
+itself: memory-mapped weights stay one copy. A worker that dies is replaced.
 """
 
 from __future__ import annotations
@@ -15,34 +15,49 @@ import time
 from contextlib import suppress
 from typing import Any, NoReturn
 
-import uvicorn
-
 from elmo.checkpoints.pretrained import locate
 from elmo.errors import ConfigError
+from elmo.explore.neighbours import NeighbourIndex
 from elmo.serve.app import Service, create_app
+from elmo.serve.connections import Server
 from elmo.serve.engine import Models, open_models
-from elmo.serve.guard import set_up_logs
+from elmo.serve.guard import is_loopback, set_up_logs
 from elmo.serve.metrics import Metrics
-from elmo.serve.settings import ServeSettings
+from elmo.serve.settings import API_KEY_VARIABLE, ServeSettings
 
 log = logging.getLogger("elmo.serve")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def run(settings: ServeSettings, *, log_level: str = "info") -> None:
-    """Serve until told to stop (SIGTERM, SIGINT); what is under way is finished."""
-    set_up_logs(log_level)
-    locate(settings.model)  # a wrong name is told before anything listens
+def run(settings: ServeSettings) -> None:
+    """Serve until SIGTERM or SIGINT; requests under way are finished."""
+    set_up_logs(settings.log_level)
+    # What can be told before anything listens.
+    locate(settings.model)
+    if settings.index is not None:
+        NeighbourIndex(settings.index)
     sock = _bind(settings)
     port = sock.getsockname()[1]
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    facts = {"address": f"http://{host}:{port}", "workers": settings.workers, "pid": os.getpid()}
+    address = f"http://{_openable(settings.host)}:{port}"
+    facts = {"address": address, "host": settings.host, "workers": settings.workers, "pid": os.getpid()}
     log.info("listening", extra={"facts": facts})
+    if settings.api_key is None and not is_loopback(settings.host):
+        advice = f"set {API_KEY_VARIABLE} or --api-key-file, or listen on 127.0.0.1"
+        log.warning(
+            "NO API KEY: everyone who can reach this address can use the service",
+            extra={"facts": {"host": settings.host, "advice": advice}},
+        )
     if settings.workers == 1:
         _serve(settings, sock, Metrics(), None)
     else:
         _Workers(settings, sock).run()
+
+
+def _openable(host: str) -> str:
+    """The host as a browser on this machine can open it."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
 
 
 def _bind(settings: ServeSettings) -> socket.socket:
@@ -51,7 +66,7 @@ def _bind(settings: ServeSettings) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((settings.host, settings.port))
-        sock.listen()  # only now is a port that another server has, too, refused
+        sock.listen()  # a port that another server has bound is refused only here
     except OSError as error:
         raise ConfigError(
             f"Cannot listen on {settings.host} port {settings.port}: {error.strerror or error}. Choose another --port."
@@ -62,33 +77,24 @@ def _bind(settings: ServeSettings) -> socket.socket:
 
 def _serve(settings: ServeSettings, sock: socket.socket, metrics: Metrics, models: Models | None) -> None:
     app = create_app(settings, metrics, models)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=settings.graceful_seconds,
-        ws="none",
-    )
-    server = uvicorn.Server(config)
+    server = Server(app, settings)
 
     def stop(*_: Any) -> None:
         server.should_exit = True
 
-    # For a signal before uvicorn listens to them, and after: it raises a signal again once it has stopped, but having
-    # stopped as told is a success.
+    # These hold before and after uvicorn's own handlers: it raises the signal again when it has stopped, but to stop as
+    # told is a success.
     for name in STOP_SIGNALS:
         signal.signal(name, stop)
     service: Service = app.state.service
     service.on_failure = stop
     server.run(sockets=[sock])
     if server.force_exit:
-        service.stop()  # at a second Ctrl-C uvicorn leaves out the app's own end
+        service.stop()  # at a second Ctrl-C uvicorn skips the app's shutdown
     if service.failure is not None:
         raise ConfigError(service.failure)
     if not service.is_idle:
-        # The interpreter's own way out waits for the thread's kernel, or crashes beside it.
+        # The interpreter's normal exit waits for the thread's kernel, or crashes beside it.
         _leave(0)
 
 
@@ -119,20 +125,20 @@ class _Workers:
             self.metrics.forget_gauges(number)
             if not self.stopping:
                 log.error("worker died", extra={"facts": {"worker": number, "status": status}})
-                time.sleep(0.5)  # one that dies at once must not take the machine
+                time.sleep(0.5)  # a worker that always dies at once must not load the machine
                 self._fork(number)
 
     def _stop(self, *_: Any) -> None:
         self.stopping = True
         for pid in self.numbers:
-            with suppress(ProcessLookupError):  # it died, and has just been waited for
+            with suppress(ProcessLookupError):  # it died just now
                 os.kill(pid, signal.SIGTERM)
 
     def _fork(self, number: int) -> None:
         if self.stopping:
             return
-        # A worker is born with its parent's handlers, which would end its siblings instead of itself; until it has
-        # put them off, signals wait.
+        # A worker inherits its parent's handlers, which would stop its siblings instead of itself; signals are blocked
+        # until it has reset them.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if not pid:
@@ -141,13 +147,13 @@ class _Workers:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         if pid:
             self.numbers[pid] = number
-            if self.stopping:  # told so while it was not among the numbers
+            if self.stopping:  # the signal came before the worker was among the numbers
                 os.kill(pid, signal.SIGTERM)
             return
         self._work(number)
 
     def _work(self, number: int) -> NoReturn:
-        """What a worker does from its birth to its end."""
+        """The whole life of a worker process."""
         status = 1
         try:
             self.metrics.worker = number

@@ -1,4 +1,4 @@
-"""What the routes take: the bodies of TEI, of OpenAI and our own. What they give is in the routes' files."""
+"""The bodies of requests: TEI's, OpenAI's and our own. The answers are in the files of the routes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 
 def _refuse_token_ids(value: Any) -> Any:
     if isinstance(value, list) and any(isinstance(item, int | list) and not isinstance(item, bool) for item in value):
-        raise ValueError("token ids are not accepted; send the text itself, as a string or a list of strings")
+        raise ValueError(
+            "token ids are not accepted; send a string or a list of strings "
+            "(LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))"
+        )
     return value
 
 
 Input = Annotated[StrictStr | list[StrictStr], BeforeValidator(_refuse_token_ids)]
 LARGEST_WEIGHT = 1e6
-"""Of a layer, so that no vector becomes infinite."""
+"""The limit of a layer's weight, so that no vector becomes infinite."""
 LayerWeight = Annotated[StrictInt | StrictFloat, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)]
 Layers = StrictInt | Annotated[list[LayerWeight], Field(max_length=64)] | Annotated[StrictStr, Field(max_length=500)]
 Dimensions = Annotated[StrictInt, Field(ge=1)]
 
 
 class _Body(BaseModel):
-    # Clients of other servers send fields of theirs (a pooling, a user); those that change nothing are let through.
+    # Clients of other servers send fields of those servers (pooling, user); they are ignored.
     model_config = ConfigDict(extra="ignore")
 
 
@@ -38,7 +41,7 @@ class _Inputs(_Body):
 
     @property
     def from_left(self) -> bool:
-        """Truncation takes away from the left."""
+        """Truncation removes the beginning."""
         return (self.truncation_direction or "right").lower() == "left"
 
 
@@ -84,22 +87,23 @@ class SensesBody(_Body):
 
 class NeighboursBody(_Body):
     inputs: StrictStr
-    position: Annotated[StrictInt, Field(ge=0, description="Which token, counted from 0.")]
+    position: Annotated[StrictInt, Field(ge=0, description="The token's index, from 0.")]
     number: Annotated[StrictInt, Field(ge=1, le=100)] = 10
 
 
 class MapBody(_Body):
     word: Annotated[StrictStr, Field(max_length=500)]
-    inputs: list[StrictStr] | None = Field(None, description="Sentences to look in; else the indexed corpus.")
+    inputs: list[StrictStr] | None = Field(None, description="Sentences to search; default: the indexed corpus.")
+    own: list[StrictStr] = Field([], description="Sentences to add to those; `own` of the answer tells their points.")
     clusters: Annotated[StrictInt, Field(ge=1, le=8)] = 2
     limit: Annotated[StrictInt, Field(ge=3, le=500)] = 200
 
 
 class FillBody(_Body):
     inputs: StrictStr
-    position: Annotated[StrictInt, Field(ge=0, description="Which token, counted from 0.")]
+    position: Annotated[StrictInt, Field(ge=0, description="The token's index, from 0.")]
     number: Annotated[StrictInt, Field(ge=1, le=100)] = 10
 
 
 class TaskBody(_Body):
-    inputs: StrictStr = Field(description="In the form that GET /tasks names for the task.")
+    inputs: StrictStr = Field(description="In the form that GET /tasks gives for the task.")

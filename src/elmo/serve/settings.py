@@ -1,64 +1,58 @@
-"""What a service is started with: the model, the limits, who may ask."""
+"""The settings of a service: the model, the limits, who may call."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from elmo.errors import ConfigError
+from elmo.settings import Settings, setting
 
 API_KEY_VARIABLE = "ELMO_API_KEY"
 
 
 @dataclass(frozen=True)
-class ServeSettings:
-    """Every setting of the service, with Hugging Face TEI's names where it has one."""
+class ServeSettings(Settings):
+    """Every setting of the service, with the names of Hugging Face TEI where it has one."""
 
-    model: str | None = None
-    """A folder, file, bundled or Hub name; None for the bundled one."""
-    precision: str = "float32"
-    """How the LSTMs' weights are kept: float32, float16 or int8."""
-    layers: str = "average"
-    """What the routes without a `layers` field give."""
-    host: str = "127.0.0.1"
-    port: int = 8080
-    workers: int = 1
-    max_concurrent_requests: int = 512
-    """Requests in work or waiting, for each worker; one more is answered 429 at once."""
-    max_batch_tokens: int = 4096
-    """Tokens that run together."""
-    max_queue_tokens: int = 262_144
-    """Tokens waiting, for each worker; a request that would exceed them is answered 429 at once."""
-    max_client_batch_size: int = 32
-    """Texts of one request."""
-    max_input_length: int = 4096
-    """Tokens of one text."""
-    max_word_length: int = 5000
-    """Characters of one word; a model sees the first 50 bytes or so."""
-    max_output_numbers: int = 16_000_000
-    """Numbers of one answer: about 200 MB of JSON."""
-    payload_limit: int = 2_000_000
-    """Bytes of a request."""
-    cache_mb: int = 256
-    """Memory for the vectors of words."""
-    api_key: str | None = None
-    cors_origins: tuple[str, ...] = ()
-    index: Path | None = None
-    """An index of neighbours; None for a small one, which is built at the first question."""
-    tasks: tuple[Path, ...] = ()
-    """Trained task models."""
-    graceful_seconds: int = 30
+    model: str | None = setting(None, "A path, a bundled name or a Hub name; none is the bundled model.")
+    precision: str = setting("float32", "The weights in memory: float32, float16 or int8.")
+    layers: str = setting("average", "The layers of routes that have no `layers` field.")
+    index: Path | None = setting(None, "A neighbour index; none is a small one of the package's own sentences.")
+    tasks: tuple[Path, ...] = setting((), "Trained task models.")
+    cache_mb: int = setting(256, "Megabytes for cached word vectors, per worker; 0 caches nothing.", at_least=0)
 
-    def __post_init__(self) -> None:
-        for name in (
-            "workers", "max_concurrent_requests", "max_batch_tokens", "max_queue_tokens", "max_client_batch_size",
-            "max_input_length", "max_word_length", "max_output_numbers", "payload_limit",
-        ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1.")
-        if not 0 <= self.port <= 65535:
-            raise ConfigError(f"The port is {self.port}; expected 0 to 65535 (0 takes a free one).")
+    host: str = setting("127.0.0.1", "The address to listen on; 0.0.0.0 is every address of the machine.")
+    port: int = setting(8080, "The port; 0 takes a free one.", at_least=0, at_most=65535)
+    workers: int = setting(1, "Processes; they share the weights.", at_least=1)
+    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "The least severe level that is logged.")
+    graceful_seconds: int = setting(30, "Seconds that requests have to finish when the service stops.", at_least=0)
+
+    api_key: str | None = setting(None, "The key that every request must send.")
+    cors_origins: tuple[str, ...] = setting((), "Web origins whose pages may call the service.")
+    allowed_hosts: tuple[str, ...] = setting(
+        (), "Names that a Host header may have besides localhost and IP addresses; * allows every name."
+    )
+
+    max_concurrent_requests: int = setting(512, "Requests at once, per worker; more are answered 429.", at_least=1)
+    max_connections: int = setting(
+        1024, "Open connections, per worker; at the limit the one that was idle longest is closed.", at_least=1
+    )
+    max_header_bytes: int = setting(16_384, "Bytes of a request's line and headers.", at_least=256)
+    header_seconds: float = setting(10.0, "Seconds until a new connection has sent a request's headers.", above=0)
+    body_seconds: float = setting(60.0, "Seconds until a request's body has arrived.", above=0)
+    payload_limit: int = setting(2_000_000, "Bytes of a request's body.", at_least=1)
+
+    max_client_batch_size: int = setting(2048, "Texts in one request; OpenAI's own limit is 2048.", at_least=1)
+    max_batch_tokens: int = setting(4096, "Tokens that run through the model together.", at_least=1)
+    max_queue_tokens: int = setting(
+        262_144, "Tokens in the queue, per worker; a request that would exceed them is answered 429.", at_least=1
+    )
+    max_input_length: int = setting(4096, "Tokens of one text.", at_least=1)
+    max_word_length: int = setting(5000, "Characters of one word; a model sees the first 50 bytes or so.", at_least=1)
+    max_output_numbers: int = setting(16_000_000, "Numbers in one answer; this many are 200 MB of JSON.", at_least=1)
 
 
 def read_api_key(file: Path | None) -> str | None:

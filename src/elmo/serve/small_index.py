@@ -1,80 +1,130 @@
 """The index of neighbours that a service has when none was given: a few thousand sentences that come with the package.
 
-It is built at the first question and kept in the user's cache folder for the next start; where that cannot be written
-(a container's home often cannot), in a folder of its own for as long as the service runs.
+It is built on a thread of its own when the service starts, and cached in the user's cache folder for the next start;
+where that cannot be written (a container's home often cannot), in a temporary folder for as long as the service runs.
+Until it is ready, what needs it is answered 503 with the progress; nothing else waits for it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
+import sys
 import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
-from elmo.analysis.neighbour_index import build_index
-from elmo.analysis.word_in_context import read_occurrences
+from elmo.embedding.embedder import EmbeddedSentence
+from elmo.explore.neighbour_index import build_index
+from elmo.explore.occurrences import read_occurrences
 from elmo.serve.engine import Engine
+from elmo.serve.errors import ServiceError
+from elmo.storage.digest import digest
+from elmo.storage.download import cache_home
+from elmo.storage.locks import locked
 
 log = logging.getLogger("elmo.serve")
 
 CORPUS = Path(__file__).parent / "corpus" / "sentences.txt"
+_SENTENCES_AT_ONCE = 64
+"""The progress and a stop are seen between so many sentences."""
+_LOWER_PRIORITY = 10
+
+
+class _StoppedError(Exception):
+    """The service stops before the index is complete."""
 
 
 class SmallIndex:
-    """Finds or makes the folder of the index."""
+    """Finds or builds the folder of the index in the background."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._own: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
+        self._failure: str | None = None
+        self._done = self._total = 0
+        self._stopping = threading.Event()
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._thread = threading.Thread(target=self._run, name="elmo-index", daemon=True)
+
+    def start(self) -> None:
+        """Begin, unless it has begun."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Until the index is built or has failed."""
+        self.start()
+        self._thread.join()
 
     def folder(self) -> Path:
-        """The index in the cache folder, or in one of our own."""
-        # A new release may bring other weights or other sentences under the same names.
-        text = hashlib.sha256(CORPUS.read_bytes()).hexdigest()
+        """The folder of the complete index; before, an answer that says how far it is."""
+        self.start()
+        if self._failure is not None:
+            raise ServiceError(424, self._failure)
+        if self._folder is None:
+            progress = f"{self._done:,} of {self._total:,} sentences" if self._total else "starting"
+            raise ServiceError(503, f"The index of example sentences is being built: {progress}.")
+        return self._folder
+
+    def stop(self) -> None:
+        """Stop building, and leave nothing behind but what the cache folder holds."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(10)  # it may wait for the lock of another worker
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def stream(self, sentences: Iterable[Sequence[str]], /) -> Iterator[EmbeddedSentence]:
+        """The embedder's stream in small parts, with the progress."""
+        embedder, left = self.engine.embedder("all"), iter(sentences)
+        while part := list(islice(left, _SENTENCES_AT_ONCE)):
+            if self._stopping.is_set():
+                raise _StoppedError
+            yield from embedder.stream(part)
+            self._done += len(part)
+
+    def _run(self) -> None:
+        if sys.platform == "linux":  # there a priority is a thread's own, and its kernels' threads inherit it
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY)
+        started = time.monotonic()
         try:
-            kept = _cache_folder() / f"neighbours-{self.engine.bilm.identity()}-{text[:8]}"
-            if (kept / "index.json").exists():
-                return kept
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            scratch = tempfile.TemporaryDirectory(dir=kept.parent)
+            self._folder = self._find_or_build()
+        except _StoppedError:
+            return
+        except Exception as error:
+            self._failure = f"The index of example sentences could not be built: {error}"
+            log.exception("the index could not be built")
+            return
+        log.info("index ready", extra={"facts": {"built": self._done, "seconds": round(time.monotonic() - started, 1)}})
+
+    def _find_or_build(self) -> Path:
+        # A new release may bring other weights or other sentences under the same names.
+        text = digest(CORPUS.read_bytes())
+        try:
+            cached = cache_home() / f"neighbours-{self.engine.bilm.digest()}-{text[:8]}"
+            # One of several workers builds it. The folder's own lock is taken while it is written.
+            with locked(cached.with_name(f"{cached.name}-build")):
+                if not (cached / "index.json").exists():
+                    self._build(cached)
+            return cached
         except OSError as error:
-            facts = {"error": type(error).__name__, "advice": "set ELMO_CACHE to a folder that can be written"}
-            log.warning("the index cannot be kept for the next start", extra={"facts": facts})
-            return self._build_for_now()
-        with scratch:
-            built = self._build(Path(scratch.name))
-            try:
-                built.rename(kept)
-            except OSError:  # another worker was faster
-                if not (kept / "index.json").exists():
-                    raise
-        return kept
-
-    def remove(self) -> None:
-        """Leave nothing behind but what the cache folder keeps."""
-        if self._own is not None:
-            self._own.cleanup()
-
-    def _build_for_now(self) -> Path:
-        self._own = tempfile.TemporaryDirectory(prefix="elmo-", ignore_cleanup_errors=True)
-        return self._build(Path(self._own.name))
+            facts = {"error": type(error).__name__, "advice": "set ELMO_HOME to a folder that can be written"}
+            log.warning("the index cannot be cached for the next start", extra={"facts": facts})
+        self._temporary = tempfile.TemporaryDirectory(prefix="elmo-", ignore_cleanup_errors=True)
+        return self._build(Path(self._temporary.name) / "index")
 
     def _build(self, folder: Path) -> Path:
-        engine, built = self.engine, folder / "index"
-        build_index(engine.embedder("all"), small_corpus(), folder=built, model=engine.models.name, layers="top")
-        return built
+        sentences = small_corpus()
+        self._done, self._total = 0, len(sentences)
+        build_index(self, sentences, folder=folder, model=self.engine.models.name, layers="top")
+        return folder
 
 
 def small_corpus() -> list[list[str]]:
     """The sentences that come with the package: ambiguous words in use, and some plain text."""
     sentences = [list(each.tokens) for each in read_occurrences()]
     return sentences + [line.split() for line in CORPUS.read_text(encoding="utf-8").splitlines() if line.strip()]
-
-
-def _cache_folder() -> Path:
-    base = os.environ.get("ELMO_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    try:
-        return Path(base or Path.home() / ".cache") / "elmo-torch"
-    except RuntimeError as error:  # a user without a home directory
-        raise FileNotFoundError(str(error)) from error

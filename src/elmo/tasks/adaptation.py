@@ -1,15 +1,14 @@
-"""A biLM that reads the task's text before the task is learned (paper, section 3.4): fine-tuning, all labels ignored.
+"""Fine-tune a biLM on a task's text, without its labels, before the task is trained (paper, section 3.4).
 
     made = adapt(bilm, sentences, folder, epochs=2)
     made.bilm, made.perplexity_before, made.perplexity_after
 
-The result stays in the folder under a name of its own for this biLM, text and number of epochs, so that all seeds share
-it; one that was broken off is gone on with. A biLM without a softmax is given one for the words of the text.
+The result is stored in the folder under the digest of biLM, text and number of epochs, so that all seeds share it. An
+interrupted run is resumed. A biLM without a softmax gets a new one for the words of the text.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
@@ -22,17 +21,20 @@ from elmo.pretrain import finetune
 from elmo.pretrain.loop import Report, evaluate, train
 from elmo.pretrain.settings import SoftmaxSettings, Source
 from elmo.pretrain.world import World
-from elmo.whole_files import write_whole
+from elmo.storage.atomic import write_atomic, writing
+from elmo.storage.digest import text_digest
+from elmo.storage.json_file import read_json_object
+from elmo.storage.locks import locked
 
 _FACTS_FILE = "adapted.json"
 _JOURNAL_FILE = "measured.json"
 _HOLD_OUT = 20
-"""Every so many sentences one is kept to measure on."""
+"""One sentence in so many is held out."""
 
 
 @dataclass(frozen=True)
 class AdaptationFacts:
-    """What adapting did, measured on every twentieth of the sentences, which it did not learn from; None if too few."""
+    """What fine-tuning did to the perplexity of the held-out sentences; None if there are too few sentences."""
 
     epochs: float
     sentences: int
@@ -43,7 +45,7 @@ class AdaptationFacts:
 
 @dataclass(frozen=True)
 class Adapted:
-    """The biLM after it has read the text."""
+    """The fine-tuned biLM."""
 
     bilm: PretrainedBiLM
     facts: AdaptationFacts
@@ -57,16 +59,20 @@ def adapt(
     epochs: float,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Adapted:
-    """Fine-tune on the distinct sentences; `progress` hears which share of the work is done."""
+    """Fine-tune on the distinct sentences; `progress` is called with the share of the work that is done."""
     lines = [" ".join(sentence) for sentence in dict.fromkeys(map(tuple, sentences)) if sentence]
     place = folder / _name(bilm, lines, epochs)
-    if not (place / _FACTS_FILE).exists():
-        facts = _finetune(bilm, lines, place, epochs, progress)
-        shutil.rmtree(place / "run")
-        _text_file(place).unlink()
-        # Last of all: where this file is, the model is whole.
-        write_whole(place / _FACTS_FILE, json.dumps(asdict(facts), indent=2) + "\n")
-    facts = AdaptationFacts(**json.loads((place / _FACTS_FILE).read_text(encoding="utf-8")))
+    with writing(place):
+        folder.mkdir(parents=True, exist_ok=True)
+    # Runs may share a folder: one adapts the biLM while the others wait for it.
+    with locked(place):
+        if not (place / _FACTS_FILE).exists():
+            facts = _finetune(bilm, lines, place, epochs, progress)
+            shutil.rmtree(place / "run")
+            _text_file(place).unlink()
+            # Last of all: where this file is, the model is complete.
+            write_atomic(place / _FACTS_FILE, json.dumps(asdict(facts), indent=2) + "\n")
+    facts = AdaptationFacts(**read_json_object(place / _FACTS_FILE, expected="the facts of an adapted biLM"))
     return Adapted(PretrainedBiLM.from_pretrained(place), facts)
 
 
@@ -82,7 +88,7 @@ def _finetune(
             journal.note(report.values["all"]["both"])
 
     def quiet(line: str) -> None:
-        """The run's own remarks are for those who asked for it by name."""
+        """Messages of the fine-tuning are not shown."""
 
     world = World()
     if not (place / "run" / "finetune.toml").exists():
@@ -101,7 +107,7 @@ def _finetune(
         shutil.rmtree(start)
     for _, project in finetune.stages(place, world=world, say=quiet):
         if project.run.progress.update == 0:
-            journal.forget()  # what a softmax that had to be learned first gave: the text is not read with that one
+            journal.forget()  # the perplexities of a stage that trained a new softmax
             if project.run.corpus.role("heldout"):
                 evaluate(project.run, observe)
         if not train(project.run, project.checkpoints, observe=observe, export=project.export):
@@ -117,24 +123,24 @@ def _finetune(
 
 @dataclass
 class _Journal:
-    """What has been measured so far, on disk, so that a run that was broken off knows how it began."""
+    """The perplexities measured so far, on disk, so that a resumed run has the first one."""
 
     path: Path
     perplexities: list[float] = field(default_factory=list)
     seconds_before: float = 0.0
-    """Of the run's earlier parts, each up to its last measurement."""
+    """Of the interrupted parts of the run, each up to its last measurement."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
     def open(cls, path: Path) -> _Journal:
         if not path.exists():
             return cls(path)
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = read_json_object(path, expected="the measurements of a run")
         return cls(path, kept["perplexities"], kept["seconds"])
 
     def note(self, perplexity: float) -> None:
         self.perplexities.append(perplexity)
-        write_whole(self.path, json.dumps({"perplexities": self.perplexities, "seconds": self.seconds()}))
+        write_atomic(self.path, json.dumps({"perplexities": self.perplexities, "seconds": self.seconds()}))
 
     def forget(self) -> None:
         self.perplexities.clear()
@@ -149,19 +155,16 @@ def _settings(text: Path, epochs: float, *, hold_out: int) -> finetune.FinetuneS
     return replace(
         base,
         data=replace(base.data, train=(source,), hold_out=hold_out),
-        # As many as the bundled model was trained with: texts of tasks are small, and more cost time alone.
+        # As in the training of the bundled model: task texts are small, and more negatives only cost time.
         softmax=SoftmaxSettings(negatives=2048),
         training=replace(base.training, epochs=epochs, log_every=10),
     )
 
 
 def _text_file(place: Path) -> Path:
-    """Beside the model's folder, which fine-tuning wants to make itself."""
+    """Beside the model's folder, which fine-tuning creates itself."""
     return place.with_name(f"{place.name}.txt")
 
 
 def _name(bilm: PretrainedBiLM, lines: Sequence[str], epochs: float) -> str:
-    digest = hashlib.sha256(f"{bilm.identity()} {epochs}\n".encode())
-    for line in lines:
-        digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
-    return f"adapted-{digest.hexdigest()[:16]}"
+    return f"adapted-{text_digest([f'{bilm.digest()} {epochs}', *lines])}"

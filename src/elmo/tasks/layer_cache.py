@@ -1,10 +1,10 @@
 """The layers of a frozen biLM, computed once.
 
-A sentence's layers do not change while a task model learns, so they are computed before the first epoch and kept in
+A sentence's layers do not change while a task model learns, so they are computed before the first epoch and stored in
 one memory-mapped file; an epoch then costs only the task model. The file is as large as
 layers x dim x tokens x 2 bytes (`LayerCache.bytes_needed` tells before anything is written).
 
-    source = LayerCache.open(folder, bilm, sentences)     # computes what is not there yet
+    source = LayerCache.open(folder, bilm, sentences)     # computes them unless they are cached
     source.layers([["a", "sentence"]])                    # [(layers, tokens, dim)]
 
 `LiveLayers` has the same interface without a file: for single texts, and for those who want no cache.
@@ -12,12 +12,12 @@ layers x dim x tokens x 2 bytes (`LayerCache.bytes_needed` tells before anything
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,8 +27,11 @@ from numpy.typing import NDArray
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import InputError
+from elmo.storage.atomic import atomic_file, reserve_space, write_atomic, writing
+from elmo.storage.digest import text_digest
+from elmo.storage.json_file import read_json_object
+from elmo.storage.locks import locked
 from elmo.tasks.layers.text_batches import Sentences
-from elmo.whole_files import write_whole
 
 Precision = Literal["float16", "float32"]
 Progress = Callable[[int, int], None]
@@ -37,7 +40,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class LiveLayers:
-    """Layers computed on the spot."""
+    """Layers computed when asked for."""
 
     embedder: Embedder
 
@@ -51,7 +54,7 @@ class LiveLayers:
 
 @dataclass(frozen=True)
 class LayerCache:
-    """Layers in a memory-mapped file; sentences that are not in it are computed on the spot."""
+    """Layers in a memory-mapped file; sentences that are not in it are computed when asked for."""
 
     path: Path
     values: NDArray[Any] = field(repr=False)
@@ -60,7 +63,7 @@ class LayerCache:
     """Where each sentence begins."""
     live: LiveLayers = field(repr=False)
     seconds: float = 0.0
-    """How long it took to compute them, in whichever run."""
+    """How long it took to compute them, in this run or an earlier one."""
 
     @classmethod
     def open(
@@ -72,19 +75,23 @@ class LayerCache:
         precision: Precision = "float16",
         progress: Progress = lambda done, total: None,
     ) -> LayerCache:
-        """The cache of these sentences in a folder, made now unless it is there already, whole and of the same biLM."""
+        """The cache of these sentences in a folder, computed now unless it exists for the same biLM."""
         rows, total = _rows(sentences)
         shape = (total, bilm.config.num_layers, bilm.config.output_dim)
-        name = f"layers-{_text_fingerprint(bilm, rows, precision)}"
+        name = f"layers-{_digest(bilm, rows, precision)}"
         data, done = folder / f"{name}.{precision}", folder / f"{name}.json"
         live = LiveLayers.of(bilm, precision)
-        if not done.exists():
+        with writing(data):
             folder.mkdir(parents=True, exist_ok=True)
-            began = time.monotonic()
-            _fill(data, shape, precision, live.embedder, rows, progress)
-            facts = {"tokens": total, "layers": shape[1], "dim": shape[2], "seconds": time.monotonic() - began}
-            write_whole(done, json.dumps(facts) + "\n")
-        seconds = json.loads(done.read_text(encoding="utf-8"))["seconds"]
+        # Runs may share a folder: one fills the file while the others wait for it.
+        with locked(data):
+            if not done.exists():
+                began = time.monotonic()
+                with atomic_file(data) as partial:
+                    _fill(partial, shape, precision, live.embedder, rows, progress)
+                facts = {"tokens": total, "layers": shape[1], "dim": shape[2], "seconds": time.monotonic() - began}
+                write_atomic(done, json.dumps(facts) + "\n")
+        seconds = read_json_object(done, expected="the facts of cached layers")["seconds"]
         return cls(data, np.memmap(data, dtype=precision, mode="r", shape=shape), rows, live, seconds)
 
     @staticmethod
@@ -134,7 +141,6 @@ def _fill(
     rows: dict[tuple[str, ...], int],
     progress: Progress,
 ) -> None:
-    # A sparse file of the right size would only fail while it is written: ask for the space first.
     needed = int(np.prod(shape)) * np.dtype(precision).itemsize
     free = _free_bytes(path.parent)
     if needed > free:
@@ -143,6 +149,7 @@ def _fill(
             "Name another folder with --cache, or train without one (--no-cache)."
         )
     values = np.memmap(path, dtype=precision, mode="w+", shape=shape)
+    reserve_space(path)
     for done, (start, sentence) in enumerate(
         zip(rows.values(), embedder.stream(_as_lists(rows)), strict=True), start=1
     ):
@@ -160,9 +167,7 @@ def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def _text_fingerprint(bilm: PretrainedBiLM, rows: Iterable[tuple[str, ...]], precision: str) -> str:
-    """The same for the same model, sentences and precision, in whichever run."""
-    digest = hashlib.sha256(f"{precision} {bilm.identity()}".encode())
-    for tokens in rows:
-        digest.update("\x1f".join(tokens).encode("utf-8", "surrogatepass") + b"\n")
-    return digest.hexdigest()[:16]
+def _digest(bilm: PretrainedBiLM, rows: Iterable[tuple[str, ...]], precision: str) -> str:
+    """Of model, sentences and precision."""
+    lines = ("\x1f".join(tokens) for tokens in rows)
+    return text_digest(chain([f"{precision} {bilm.digest()}"], lines))

@@ -1,4 +1,4 @@
-"""What the six readers share: lines, blocks of columns, and errors that name the file and the line.
+"""What the six readers share: lines, blocks of columns, tokens, and errors that name the file and the line.
 
 for block in column_blocks(path):      # a sentence: rows up to an empty line
     for row in block:                  # Row(line=7, fields=("tampa", "B-LOC"))
@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from elmo.errors import InputError
-from elmo.text.inputs.files import ReadProgress, Source, read_lines
+from elmo.text.inputs.files import ReadProgress, Source, read_lines, read_whole
+from elmo.text.tokenizer import tokenize
 
 T = TypeVar("T")
+Offsets = Sequence[tuple[int, int]]
+"""Where each token stands in its text: its first character, and one past its last."""
 
 _PTB_ESCAPES = {
     "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"',
@@ -29,6 +32,39 @@ class Row:
     line: int
     """Counted from 1."""
     fields: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TokenizedText:
+    """A text and its tokens."""
+
+    text: str
+    tokens: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, text: str, tokenizer: str) -> Self:
+        tokens = tokenize(text, tokenizer)
+        return cls(text, tuple(token.text for token in tokens), tuple((token.start, token.stop) for token in tokens))
+
+
+def tokenized_lines(text: str, tokenizer: str) -> Iterator[tuple[int, TokenizedText]]:
+    """The lines that have tokens, counted from 1."""
+    for line, row in enumerate(text.split("\n"), start=1):
+        found = TokenizedText.of(row, tokenizer)
+        if found.tokens:
+            yield line, found
+
+
+def tokenized_pairs(text: str, tokenizer: str, *, expected: str) -> Iterator[tuple[int, list[TokenizedText]]]:
+    """The two cells, a tab between them, of the lines that are not empty; `expected` describes such a line."""
+    for line, row in enumerate(text.split("\n"), start=1):
+        cells = [TokenizedText.of(cell, tokenizer) for cell in row.split("\t")]
+        if not row.strip():
+            continue
+        if len(cells) != 2 or not all(cell.tokens for cell in cells):
+            raise InputError(f"line {line}: found {row[:60]!r}; expected {expected}.")
+        yield line, cells
 
 
 def bad_line(path: Path | str, line: int, found: str, expected: str) -> InputError:
@@ -45,12 +81,20 @@ def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
 
     `-` is standard input.
     """
+    return read_lines(_source(path), ReadProgress())
+
+
+def whole_text(path: Path | str) -> str:
+    """The text of such a file as one string, up to 512 MB of it."""
+    return read_whole(_source(path), max_characters=512 << 20)
+
+
+def _source(path: Path | str) -> Source:
     if str(path) == "-":
-        yield from read_lines(Source(None), ReadProgress())
-        return
+        return Source(None)
     if not Path(path).is_file():
         raise InputError(f"There is no file {path}. Check the path.")
-    yield from read_lines(Source(Path(path)), ReadProgress())
+    return Source(Path(path))
 
 
 def column_blocks(path: Path | str, *, is_comment: Callable[[str], bool] = lambda text: False) -> Iterator[list[Row]]:

@@ -1,21 +1,29 @@
-"""Counts that become precision, recall and F1; accuracy. In percent, as the paper prints them."""
+"""Precision, recall and F1 from counts; accuracy. In percent, as the paper prints them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a system found, what it should have found, and what of both agrees."""
+    """Numerators and denominators of precision and recall, added up over examples."""
 
     correct: float = 0
+    """Of what was predicted."""
     predicted: float = 0
+    recovered: float = 0
+    """Of the gold annotation; equal to `correct` where every item counts the same on both sides."""
     gold: float = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(self.correct + other.correct, self.predicted + other.predicted, self.gold + other.gold)
+        return Counts(
+            self.correct + other.correct,
+            self.predicted + other.predicted,
+            self.recovered + other.recovered,
+            self.gold + other.gold,
+        )
 
     @property
     def precision(self) -> float:
@@ -23,11 +31,24 @@ class Counts:
 
     @property
     def recall(self) -> float:
-        return 100 * self.correct / self.gold if self.gold else 0.0
+        return 100 * self.recovered / self.gold if self.gold else 0.0
 
     @property
     def f1(self) -> float:
         return harmonic_mean(self.precision, self.recall)
+
+    def scores(self) -> dict[str, float]:
+        """F1 first."""
+        return {"f1": self.f1, "precision": self.precision, "recall": self.recall}
+
+
+def count_matches(gold: Sequence[Iterable[Hashable]], predicted: Sequence[Iterable[Hashable]]) -> Counts:
+    """Compare example by example; equal items of one example count once."""
+    total = Counts()
+    for right, found in zip(map(set, gold), map(set, predicted), strict=True):
+        both = len(right & found)
+        total += Counts(both, len(found), both, len(right))
+    return total
 
 
 def harmonic_mean(precision: float, recall: float) -> float:
@@ -36,6 +57,5 @@ def harmonic_mean(precision: float, recall: float) -> float:
 
 
 def accuracy(gold: Sequence[object], predicted: Sequence[object]) -> float:
-    """How many of the labels are right, in percent."""
-    assert len(gold) == len(predicted), "one prediction for each example"
+    """The share of labels that are right, in percent."""
     return 100 * sum(a == b for a, b in zip(gold, predicted, strict=True)) / len(gold) if gold else 0.0

@@ -1,4 +1,4 @@
-"""Static word vectors from plain text, with gensim's skip-gram: an honest rival for ELMo, learned from the same text.
+"""Static word vectors from plain text, with gensim's skip-gram: a fair baseline for ELMo, learned from the same text.
 
 train_vectors(["lm.txt"], Path("vectors.txt"))      # a word2vec text file, which the tasks read
 """
@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from elmo.errors import InputError, MissingExtraError
-from elmo.tasks.digests import content_digest, digest_of
+from elmo.errors import InputError, needs
+from elmo.storage.atomic import atomic_file
+from elmo.storage.digest import content_digest, json_digest
 from elmo.text.inputs import read_sentences
 from elmo.text.inputs.files import find_sources
-from elmo.whole_files import whole_file
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class VectorSettings:
 
 @dataclass(frozen=True)
 class _Corpus:
-    """Sentences that can be read again for every epoch, as many as memory does not have to hold."""
+    """Sentences, read from the files again in every epoch."""
 
     inputs: Sequence[str]
     tokenizer: str | None
@@ -45,14 +45,14 @@ class _Corpus:
                 yield sentence.tokens
 
 
-def kept_vectors(
+def cached_vectors(
     inputs: Sequence[str], folder: Path, *, settings: VectorSettings, say: Callable[[str], None] = lambda line: None
 ) -> Path:
-    """The vectors of these texts and settings in a folder, learned now unless they are there."""
+    """The file of these texts' vectors in a folder, learned now unless it exists."""
     texts = [source.path for source in find_sources(list(inputs)) if source.path is not None]
     key = {"kind": "vectors", "texts": [content_digest(text) for text in texts], "settings": asdict(settings)}
-    path = folder / f"vectors-{digest_of(key)}.txt"
-    # The file is written whole or not at all, so that it is its own mark of being there.
+    path = folder / f"vectors-{json_digest(key)}.txt"
+    # The file is written atomically: if it exists, it is complete.
     if not path.exists():
         say("learning static word vectors")
         train_vectors([str(text) for text in texts], path, settings=settings, say=say)
@@ -69,19 +69,17 @@ def train_vectors(
 ) -> int:
     """Learn vectors from files with one sentence a line and write them; returns how many.
 
-    Without a tokenizer the lines must be tokenised already, as a biLM's training text is.
+    Without a tokenizer the lines must be tokenized already, as a biLM's training text is.
     """
-    try:
+    with needs("gensim", extra="gensim"):
         from gensim.models import Word2Vec
-    except ImportError:
-        raise MissingExtraError("gensim", "gensim") from None
     settings = settings or VectorSettings()
     if any(source.path is None for source in find_sources(list(inputs))):
         raise InputError("Vectors are learned in several passes, so the text cannot come through a pipe. Name files.")
     try:  # before the work, not after it
         output.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{output} cannot be written ({error.strerror}); name a place that can be.") from error
+        raise InputError(f"{output} cannot be written ({error.strerror}); name another place.") from error
     corpus = _Corpus(inputs, tokenizer)
     model = Word2Vec(
         vector_size=settings.dim,
@@ -98,6 +96,6 @@ def train_vectors(
         )
     say(f"{len(model.wv):,} words, {model.corpus_total_words:,} tokens, {settings.epochs} epochs")
     model.train(corpus, total_examples=model.corpus_count, epochs=settings.epochs)
-    with whole_file(output) as partial:
+    with atomic_file(output) as partial:
         model.wv.save_word2vec_format(str(partial), binary=False)
     return len(model.wv)

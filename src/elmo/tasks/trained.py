@@ -16,26 +16,30 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from elmo import config
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError
+from elmo.settings import read_settings, to_toml
+from elmo.storage.atomic import write_atomic
+from elmo.storage.json_file import read_json_object
+from elmo.storage.tensors import save_tensors
 from elmo.tasks.catalog import find_task
 from elmo.tasks.layer_cache import LiveLayers
 from elmo.tasks.layers.elmo_input import TextInput
-from elmo.tasks.layers.text_batches import LayerSource, TextIndexer
+from elmo.tasks.layers.text_batches import LayerSource, TextIndexer, to_device
 from elmo.tasks.layers.word_vectors import WordIndex
 from elmo.tasks.task import Inventory, Task, TaskModel, TaskSettings
-from elmo.tasks.training import BILM_PREFIX, learned_state, predict
-from elmo.whole_files import whole_file, write_whole
 
 SETTINGS_FILE, TASK_FILE, WEIGHTS_FILE, ELMO_FOLDER = "settings.toml", "task.json", "model.safetensors", "elmo"
+BILM_PREFIX = "text.elmo.bilm."
+_MAX_BYTES = 1 << 30
+"""The words of a task that learned them from a large vector file take hundreds of megabytes."""
 
 
 @dataclass(frozen=True)
 class TrainedTask:
-    """A model with all it needs to read text."""
+    """A model with everything that it needs to read text."""
 
     task: Task[Any, Any, Any]
     settings: Any
@@ -60,22 +64,34 @@ class TrainedTask:
         return cls(task, settings, inventory, words, task.model(settings, inventory, text), bilm)
 
     def indexer(self, source: LayerSource | None = None) -> TextIndexer:
-        """How texts become batches; a frozen biLM's layers are computed on the spot unless a source is given."""
+        """Makes batches of texts; a frozen biLM's layers are computed at each call unless a source is given."""
         if self.bilm is None or not self.settings.elmo.is_frozen:
             source = None
         elif source is None:
             source = LiveLayers.of(self.bilm, self.settings.elmo.precision)
         return TextIndexer(self.words, self.settings.text.characters.scheme, source)
 
-    def predict(self, examples: Sequence[Any], source: LayerSource | None = None) -> list[Any]:
-        """A prediction for each example."""
+    @torch.no_grad()
+    def predict(self, examples: Sequence[Any], indexer: TextIndexer | None = None) -> list[Any]:
+        """A prediction for each example, in order."""
+        indexer = indexer or self.indexer()
+        was_training = self.model.training
+        self.model.eval()
+        device = next(self.model.parameters()).device
+        predictions: list[Any] = [None] * len(examples)
+        order = sorted(range(len(examples)), key=lambda index: self.task.size(examples[index]))
         batch_size = self.settings.training.batch_size
-        indexer = self.indexer(source)
-        return predict(self.task, self.model, examples, indexer, self.inventory, batch_size=batch_size)
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            batch = self.task.collate([examples[row] for row in rows], indexer, self.inventory)
+            for row, prediction in zip(rows, self.model.predict(to_device(batch, device)), strict=True):
+                predictions[row] = prediction
+        self.model.train(was_training)
+        return predictions
 
-    def evaluate(self, examples: Sequence[Any], source: LayerSource | None = None) -> dict[str, float]:
+    def evaluate(self, examples: Sequence[Any], indexer: TextIndexer | None = None) -> dict[str, float]:
         """The official scores."""
-        return self.task.score(examples, self.predict(examples, source))
+        return self.task.score(examples, self.predict(examples, indexer))
 
     def save(self, folder: Path, *, elmo_folder: str | None = None) -> None:
         """Write the folder; `elmo_folder` names one beside it that already holds the frozen biLM."""
@@ -83,32 +99,35 @@ class TrainedTask:
         if self.bilm is not None and elmo_folder is None:
             elmo_folder = ELMO_FOLDER
             self.bilm.save_pretrained(folder / elmo_folder)
-        write_whole(folder / SETTINGS_FILE, config.to_toml(self.settings))
+        write_atomic(folder / SETTINGS_FILE, to_toml(self.settings))
         names = {
             "task": self.task.name,
             "elmo": elmo_folder,
             "inventory": {name: list(labels) for name, labels in self.inventory.items()},
             "words": list(self.words.words),
         }
-        write_whole(folder / TASK_FILE, json.dumps(names, ensure_ascii=False) + "\n")
-        with whole_file(folder / WEIGHTS_FILE) as partial:
-            save_file({name: tensor.contiguous() for name, tensor in learned_state(self.model).items()}, partial)
+        write_atomic(folder / TASK_FILE, json.dumps(names, ensure_ascii=False) + "\n")
+        parameters = self.model.named_parameters()
+        frozen = {name for name, each in parameters if name.startswith(BILM_PREFIX) and not each.requires_grad}
+        learned = {name: tensor for name, tensor in self.model.state_dict().items() if name not in frozen}
+        save_tensors(learned, folder / WEIGHTS_FILE)
 
     @classmethod
     def load(cls, folder: Path | str, *, task: Task[Any, Any, Any] | None = None) -> TrainedTask:
-        """Open what `save` wrote, or the best seed of a run. `task`: for one that is not among the six."""
+        """Open what `save` wrote, or the best seed of a job. `task`: one that the catalog does not have."""
         folder = best_seed(Path(folder))
         try:
-            names = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
+            names = read_json_object(folder / TASK_FILE, expected="a trained task", max_bytes=_MAX_BYTES)
             weights = load_file(folder / WEIGHTS_FILE)
-        except (OSError, ValueError, SafetensorError) as error:
+            table = weights["text.word_embedding.weight"]
+            words = WordIndex(tuple(names["words"]))
+            inventory = {name: tuple(labels) for name, labels in names["inventory"].items()}
+            name, elmo_folder = str(names["task"]), names["elmo"] and str(names["elmo"])
+        except (OSError, KeyError, TypeError, AttributeError, SafetensorError) as error:
             raise CheckpointError(f"{folder} is not a whole trained task: {error}. Train it again.") from error
-        task = task or find_task(names["task"])
-        settings = config.read(task.settings_type, folder / SETTINGS_FILE)
-        bilm = PretrainedBiLM.from_pretrained(folder / names["elmo"]) if names["elmo"] else None
-        words = WordIndex(tuple(names["words"]))
-        inventory = {name: tuple(labels) for name, labels in names["inventory"].items()}
-        table = weights["text.word_embedding.weight"]
+        task = task or find_task(name)
+        settings = read_settings(task.settings_type, folder / SETTINGS_FILE)
+        bilm = PretrainedBiLM.from_pretrained(folder / elmo_folder) if elmo_folder else None
         trained = cls.new(task, settings, inventory, words, table, bilm=bilm)
         trained._fill(weights, folder)
         trained.model.eval()
@@ -126,7 +145,7 @@ class TrainedTask:
 
 
 def best_seed(folder: Path) -> Path:
-    """The seed of a run that was best on the development set; the folder itself if it holds a single model."""
+    """The folder of the seed with the best development score; the folder itself if it holds a single model."""
     if (folder / TASK_FILE).exists():
         return folder
     results = folder / "results.json"
@@ -134,6 +153,9 @@ def best_seed(folder: Path) -> Path:
         raise CheckpointError(
             f"{folder} holds no trained task (neither {TASK_FILE} nor results.json). Make one with: elmo task train"
         )
-    content = json.loads(results.read_text(encoding="utf-8"))
-    best = max(content["seeds"], key=lambda seed: seed["dev"][content["headline"]])
-    return folder / best["folder"]
+    content = read_json_object(results, expected="the results of a task")
+    try:
+        best = max(content["seeds"], key=lambda seed: seed["dev"][content["headline"]])
+        return folder / best["folder"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{results} is not the results of a task ({error!r}). Train it again.") from error

@@ -1,50 +1,38 @@
-"""How a task model learns: every number of the loop, with its meaning."""
+"""How a task model is trained: every number of the loop, with its meaning."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from elmo.errors import ConfigError
-from elmo.tasks.ranges import require_ranges
+from elmo.settings import Settings, setting
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
-    """The optimiser, its course, and when to stop."""
+class TrainingSettings(Settings):
+    """The optimizer, its schedule, and when to stop."""
 
-    optimiser: Literal["adam", "adadelta"] = "adam"
-    learning_rate: float = 1e-3
-    rho: float = 0.95
-    """Adadelta's decay."""
-    weight_decay: float = 0.0
-    batch_size: int = 32
-    """Examples of a step."""
-    fraction: float = 1.0
-    """How much of the training data is used; the same part for every seed."""
-    max_epochs: int = 20
-    patience: int = 5
-    """Epochs without a better development score before training stops."""
-    clip_norm: float = 5.0
-    """Gradients are scaled down to this norm; 0 leaves them alone."""
-    clip_value: float = 0.0
-    """Each gradient is cut to +- this; 0 leaves them alone."""
-    schedule: Literal["constant", "halve", "decay", "linear"] = "constant"
-    """halve: by two after each epoch without a better score; decay: by `decay` every 100 steps; linear: down to a
-    hundredth over `max_epochs`."""
-    decay: float = 0.999
-    average: float = 0.0
-    """Decay of the moving average of the weights that is evaluated and saved; 0 means the weights themselves."""
-
-    def __post_init__(self) -> None:
-        require_ranges(
-            self,
-            "training",
-            above_zero=("learning_rate", "batch_size", "max_epochs", "patience"),
-            zero_or_more=("weight_decay", "clip_norm", "clip_value"),
-        )
-        if self.fraction == 0:
-            raise ConfigError("training.fraction is 0; expected a number above 0, at most 1.")
-        for name in ("rho", "average", "decay", "fraction"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"training.{name} is {getattr(self, name)}; expected a number from 0 to 1.")
+    optimizer: Literal["adam", "adadelta"] = setting("adam", "The optimizer.")
+    learning_rate: float = setting(1e-3, "The initial learning rate.", above=0)
+    rho: float = setting(0.95, "Adadelta's decay.", at_least=0, at_most=1)
+    weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
+    batch_size: int = setting(32, "Examples per step.", at_least=1)
+    fraction: float = setting(
+        1.0, "How much of the training data is used; the same part for every seed.", above=0, at_most=1
+    )
+    epochs: int = setting(20, "Passes over the training data, at most.", at_least=1)
+    patience: int = setting(5, "Epochs without a better development score after which training stops.", at_least=1)
+    clip_norm: float = setting(5.0, "Clip the gradient to this global norm; 0 does not clip.", at_least=0)
+    clip_value: float = setting(0.0, "Clip each gradient to +- this; 0 does not clip.", at_least=0)
+    schedule: Literal["constant", "halve", "decay", "linear"] = setting(
+        "constant",
+        "The learning rate: halve: halved after each epoch without a better score; decay: multiplied by `decay` every "
+        "100 steps; linear: down to a hundredth over all epochs.",
+    )
+    decay: float = setting(0.999, "The factor of the schedule decay.", at_least=0, at_most=1)
+    average: float = setting(
+        0.0,
+        "Decay of the moving average of the weights, which is evaluated and saved; 0 uses the weights themselves.",
+        at_least=0,
+        at_most=1,
+    )

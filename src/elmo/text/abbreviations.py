@@ -1,4 +1,4 @@
-"""Abbreviations of written English, for the tokeniser and for the sentence splitter.
+"""Abbreviations of written English, for the tokenizer and for the sentence splitter, and German ordinals.
 
 Left out: other languages' abbreviations, and those of single trades (law, chemistry).
 """
@@ -30,3 +30,15 @@ WITH_PERIOD = word_set(
     "Jan. Feb. Mar. Apr. Aug. Sept. Oct. Nov. Dec."
 )
 """The words that keep their period in the text our models are trained on; every other word loses it."""
+
+GERMAN_NUMBERED = word_set(
+    "Januar Jänner Februar Feber März Mai Juni Juli Oktober Dezember Jahrhundert Jahrhunderts Jahrtausend Jahrtausends "
+    "Lebensjahr Geburtstag Weltkrieg Kapitel Auflage Klasse Stock Platz Mal"
+)
+"""Stand after an ordinal number, which German writes with a period."""
+
+SHARED_MONTHS = word_set("April August September November")
+"""The months that English and German spell alike."""
+
+GERMAN_BEFORE_DATES = word_set("am vom zum bis den dem der des ab seit und")
+"""Stand before a date in German."""

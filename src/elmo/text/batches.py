@@ -1,124 +1,93 @@
-"""Token lists -> the tensors that a biLM reads.
+"""Which sentences run together, and their distinct words: arrays of numpy, for torch and for those without it.
 
-A batch names each distinct word once (`WordTable`) and says where it stands (`positions`), because the character CNN is
-the same for every occurrence of a word:
-
-    [["a", "b"], ["a"]]  ->  words <S> </S> a b;  positions [[0, 2, 3, 1], [0, 2, 1, 0]];  lengths [4, 3]
-
-Sentence markers are put in here, and counted in `lengths`. Left out: choosing which sentences go together
-(`elmo.embedding`, `elmo.pretrain`).
+A stream of sentences -> windows -> batches of like length -> results in the stream's order. Sentences are sorted by
+length only inside a window, so that a stream of any length needs the memory of one window. A batch holds each distinct
+word once, because the character CNN is the same for every occurrence of a word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from elmo.errors import InputError
 from elmo.text.characters import CharacterScheme
-from elmo.text.vocabulary import Vocabulary
+
+MIN_ROWS = 16
+"""Sentences that run together however long they are: alone, a row wastes most of a processor's width."""
 
 
-@dataclass(frozen=True)
-class WordTable:
-    """The distinct words of a batch, in the ids that the model's token encoder takes."""
-
-    texts: Sequence[str]
-    """The words themselves, if known: what a word cache goes by. Empty when only ids were given."""
-    characters: Tensor | None
-    """Character ids, (words, characters); None for a model without characters."""
-    word_ids: Tensor | None
-    """Ids in the model's word vocabulary, 0 meaning no token, (words,); None for a model without one."""
-
-    def __len__(self) -> int:
-        table = self.characters if self.characters is not None else self.word_ids
-        assert table is not None, "a word table holds characters, word ids or both"
-        return len(table)
-
-    def to(self, device: torch.device | str) -> WordTable:
-        return WordTable(
-            self.texts,
-            None if self.characters is None else self.characters.to(device),
-            None if self.word_ids is None else self.word_ids.to(device),
-        )
-
-
-@dataclass(frozen=True)
-class TokenBatch:
-    """Sentences as positions in a table of their distinct words."""
-
-    words: WordTable
-    positions: Tensor
-    """Rows of the word table, (batch, tokens), sentence markers included; 0 past a sentence's end."""
-    lengths: Tensor
-    """Tokens of each sentence, markers included, (batch,)."""
-
-    def to(self, device: torch.device | str) -> TokenBatch:
-        return TokenBatch(self.words.to(device), self.positions.to(device), self.lengths.to(device))
-
-
-@dataclass(frozen=True)
-class WordPositions:
-    """What `TokenBatch` holds, before the words have become ids: a word cache steps in between."""
+class NumberedWords(NamedTuple):
+    """Sentences as rows of a table of their distinct words."""
 
     words: list[str]
-    positions: Tensor
-    lengths: Tensor
+    """In the order in which they first occur."""
+    positions: NDArray[np.int64]
+    """Rows of the word table, (batch, tokens); 0 past a sentence's end."""
+    lengths: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class TokenIndexer:
-    """Turns words into the ids of one model: characters, word ids, or both."""
+def number_words(sentences: Iterable[Iterable[str]]) -> NumberedWords:
+    """
+    >>> number_words([["a", "b"], ["a"]])
+    NumberedWords(words=['a', 'b'], positions=array([[0, 1],
+           [0, 0]]), lengths=array([2, 1]))
+    """
+    rows: dict[str, int] = {}
+    numbered = [[rows.setdefault(token, len(rows)) for token in sentence] for sentence in sentences]
+    return NumberedWords(list(rows), pad_rows(numbered, 0), np.array(list(map(len, numbered)), dtype=np.int64))
 
-    characters: CharacterScheme | None
-    vocabulary: Vocabulary | None
-    begin_sentence: str = "<S>"
-    end_sentence: str = "</S>"
-    max_word_characters: int | None = None
-    """Words are looked up in the vocabulary by so many of their first characters; None for all."""
 
-    def word_table(self, words: Sequence[str]) -> WordTable:
-        """Ids of words that are already distinct. Trailing padding that no word needs is left off."""
-        characters = word_ids = None
-        if self.characters is not None:
-            spelt = [self.characters.spell(word) for word in words]
-            grid = np.full((len(words), max(map(len, spelt), default=0)), self.characters.padding, dtype=np.int64)
-            for row, ids in zip(grid, spelt, strict=True):
-                row[: len(ids)] = ids
-            characters = torch.from_numpy(grid)
-        if self.vocabulary is not None:
-            cut = self.max_word_characters
-            word_ids = torch.tensor([self.vocabulary.id_of(word[:cut]) + 1 for word in words], dtype=torch.long)
-        return WordTable(list(words), characters, word_ids)
+def spell_words(characters: CharacterScheme, words: Sequence[str], *, padding: int = 0) -> NDArray[np.int64]:
+    """Character ids, (words, characters), as wide as the longest word and `padding` more, if the scheme has room."""
+    spelled = [characters.spell(word) for word in words]
+    width = min(max(map(len, spelled), default=0) + padding, characters.max_characters)
+    return pad_rows(spelled, characters.padding, width)
 
-    def positions(self, sentences: Iterable[Sequence[str]], *, markers: bool = True) -> WordPositions:
-        """The distinct words of token lists and where each stands; `markers=False` if the lists hold them already."""
-        rows: dict[str, int] = {}
-        indexed: list[list[int]] = []
-        for sentence in sentences:
-            if isinstance(sentence, str):
-                raise InputError(
-                    f"A sentence must be a list of tokens here, but the string {sentence[:40]!r} was given. "
-                    "Split it into tokens first (elmo.text.tokenizer), or give it to Embedder.embed, which does so."
-                )
-            tokens = [self.begin_sentence, *sentence, self.end_sentence] if markers else sentence
-            indexed.append([rows.setdefault(token, len(rows)) for token in tokens])
-        if wrong := [token for token in rows if not isinstance(token, str)]:
-            raise InputError(
-                f"A token is {type(wrong[0]).__name__} ({str(wrong[0])[:40]!r}); expected a string. Give the words "
-                "themselves, not their ids."
-            )
-        lengths = np.array([len(row) for row in indexed], dtype=np.int64)
-        grid = np.zeros((len(indexed), int(lengths.max(initial=0))), dtype=np.int64)
-        for target, row in zip(grid, indexed, strict=True):
-            target[: len(row)] = row
-        return WordPositions(list(rows), torch.from_numpy(grid), torch.from_numpy(lengths))
 
-    def batch(self, sentences: Iterable[Sequence[str]], *, markers: bool = True) -> TokenBatch:
-        """One batch of token lists, ready for the model."""
-        where = self.positions(sentences, markers=markers)
-        return TokenBatch(self.word_table(where.words), where.positions, where.lengths)
+def pad_rows(rows: Sequence[Sequence[int]], value: int, width: int = 0) -> NDArray[np.int64]:
+    """Rows of different lengths as one array, filled up with `value`."""
+    grid = np.full((len(rows), max([width, *map(len, rows)])), value, dtype=np.int64)
+    for target, row in zip(grid, rows, strict=True):
+        target[: len(row)] = row
+    return grid
+
+
+def cut_windows(sentences: Iterable[list[str]], max_tokens: int) -> Iterator[list[list[str]]]:
+    """Successive groups of sentences with at most so many tokens, markers counted, or of one longer sentence.
+
+    >>> list(cut_windows([["a"], ["b", "c"], ["d"]], 7))
+    [[['a'], ['b', 'c']], [['d']]]
+    """
+    window: list[list[str]] = []
+    num_tokens = 0
+    for sentence in sentences:
+        length = len(sentence) + 2
+        if window and num_tokens + length > max_tokens:
+            yield window
+            window, num_tokens = [], 0
+        window.append(sentence)
+        num_tokens += length
+    if window:
+        yield window
+
+
+def cut_batches(lengths: Sequence[int], budget: int, *, min_rows: int = MIN_ROWS) -> list[list[int]]:
+    """Indices of sentences of like length, longest first, in batches of at most `budget` tokens, padding counted.
+
+    `min_rows` sentences go together even if they are longer than that.
+
+    >>> cut_batches([1, 3] + [2] * 20, 40)
+    [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16], [17, 18, 19, 20, 21, 0]]
+    """
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    batches: list[list[int]] = []
+    first = 0
+    while first < len(order):
+        # The first sentence of a batch is its longest.
+        rows = max(min_rows, budget // max(lengths[order[first]], 1))
+        batches.append(order[first : first + rows])
+        first += rows
+    return batches

@@ -16,70 +16,85 @@ Left out: word vocabularies (`vocabulary.py`) and batches (`batches.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
-from elmo.errors import ConfigError
+from elmo.settings import Settings, setting
 
 NUM_UTF8_IDS = 262
 """Rows of a UTF-8 character embedding: "no token", 256 bytes, four markers and padding."""
 
 
 @dataclass(frozen=True)
-class CharacterScheme:
-    """How a model spells words."""
+class CharacterIds:
+    """The ids of a scheme's markers and code points."""
 
-    kind: Literal["utf8", "codepoints"]
-    """UTF-8 bytes, or code points looked up in `characters`."""
-    max_characters: int
-    """Ids in a word, its two boundaries included; longer words are cut."""
+    padding: int
     begin_word: int
     end_word: int
     begin_sentence: int
     end_sentence: int
-    padding: int
-    unknown: int | None = None
+    unknown: int = 0
     """Id of a code point that is not in the table; UTF-8 has no unknown bytes."""
     characters: tuple[tuple[str, int], ...] = field(default=(), repr=False)
-    """The code points of the table with their ids; empty for UTF-8."""
+    """The code points with their ids; empty for UTF-8."""
     begin_sentence_token: str = "<S>"
     """The token that stands for the begin-sentence marker."""
     end_sentence_token: str = "</S>"
 
-    def __post_init__(self) -> None:
-        if self.max_characters < 3:
-            raise ConfigError(
-                f"max_characters is {self.max_characters}; a word needs at least 3: two boundaries and one character."
-            )
-        if self.kind == "codepoints" and self.unknown is None:
-            raise ConfigError("A code-point character table needs an id for unknown characters.")
+
+_UTF8_IDS = CharacterIds(begin_sentence=257, end_sentence=258, begin_word=259, end_word=260, padding=261)
+
+
+@dataclass(frozen=True)
+class CharacterScheme(Settings):
+    """How a model spells words."""
+
+    kind: Literal["utf8", "codepoints"] = setting(
+        "utf8", "UTF-8 bytes, or Unicode code points (for scripts where a word may exceed 48 bytes)."
+    )
+    max_characters: int = setting(
+        50, "Ids per word, its two boundaries included; longer words are cut.", at_least=3, at_most=10_000
+    )
+    table: CharacterIds | None = setting(None, "The ids of the code points; training takes them from its text.")
 
     @classmethod
     def utf8(cls, max_characters: int = 50) -> CharacterScheme:
         """The scheme of bilm-tf and AllenNLP."""
-        return cls(
-            kind="utf8", max_characters=max_characters,
-            begin_sentence=257, end_sentence=258, begin_word=259, end_word=260, padding=261,
-        )  # fmt: skip
+        return cls("utf8", max_characters)
 
     @classmethod
     def codepoints(cls, characters: Iterable[str], max_characters: int = 50) -> CharacterScheme:
         """A table of our own over `characters`, in the order given."""
         table = tuple((character, index) for index, character in enumerate(dict.fromkeys(characters), start=7))
-        return cls(
-            kind="codepoints", max_characters=max_characters,
-            padding=1, begin_word=2, end_word=3, begin_sentence=4, end_sentence=5, unknown=6, characters=table,
-        )  # fmt: skip
+        ids = CharacterIds(
+            padding=1, begin_word=2, end_word=3, begin_sentence=4, end_sentence=5, unknown=6, characters=table
+        )
+        return cls("codepoints", max_characters, ids)
+
+    @property
+    def ids(self) -> CharacterIds:
+        """The ids of markers and code points."""
+        if self.kind == "utf8":
+            return _UTF8_IDS
+        assert self.table is not None, "a scheme of code points needs its table"
+        return self.table
+
+    @property
+    def padding(self) -> int:
+        """The id after the end of a word."""
+        return self.ids.padding
 
     @property
     def num_ids(self) -> int:
         """Rows that the character embedding must have, "no token" included."""
         if self.kind == "utf8":
             return NUM_UTF8_IDS
-        markers = (self.begin_word, self.end_word, self.begin_sentence, self.end_sentence, self.padding)
-        return 1 + max([*markers, self.unknown or 0, *(index for _, index in self.characters)])
+        ids = self.ids
+        markers = (ids.begin_word, ids.end_word, ids.begin_sentence, ids.end_sentence, ids.padding, ids.unknown)
+        return 1 + max([*markers, *(index for _, index in ids.characters)])
 
     def encode_word(self, word: str) -> list[int]:
         """The `max_characters` ids of one word."""
@@ -88,17 +103,18 @@ class CharacterScheme:
 
     def spell(self, word: str) -> list[int]:
         """The ids of one word without the padding."""
-        if word == self.begin_sentence_token:
-            return [self.begin_word, self.begin_sentence, self.end_word]
-        if word == self.end_sentence_token:
-            return [self.begin_word, self.end_sentence, self.end_word]
+        ids = self.ids
+        if word == ids.begin_sentence_token:
+            return [ids.begin_word, ids.begin_sentence, ids.end_word]
+        if word == ids.end_sentence_token:
+            return [ids.begin_word, ids.end_sentence, ids.end_word]
         room = self.max_characters - 2
         if self.kind == "utf8":
             # A code point may be cut in two here: that is how the published models were trained.
             inner = [byte + 1 for byte in word[:room].encode("utf-8", "ignore")[:room]]
         else:
-            inner = [self._id_of_character.get(character, self.unknown or 0) for character in word[:room]]
-        return [self.begin_word, *inner, self.end_word]
+            inner = [self._id_of_character.get(character, ids.unknown) for character in word[:room]]
+        return [ids.begin_word, *inner, ids.end_word]
 
     def is_cut(self, word: str) -> bool:
         """Whether the word is longer than the model can see."""
@@ -107,23 +123,6 @@ class CharacterScheme:
             return True
         return self.kind == "utf8" and len(word.encode("utf-8", "ignore")) > room
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for a JSON file. UTF-8's ids are fixed, so only its length is kept."""
-        if self.kind == "utf8":
-            return {"kind": self.kind, "max_characters": self.max_characters}
-        plain = dict(vars(self))
-        plain.pop("_id_of_character", None)
-        plain["characters"] = [list(pair) for pair in self.characters]
-        return plain
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> CharacterScheme:
-        """The reverse of `to_dict`."""
-        if plain.get("kind") == "utf8":
-            return cls.utf8(plain["max_characters"])
-        pairs: Sequence[Sequence[Any]] = plain["characters"]
-        return cls(**{**plain, "characters": tuple((str(character), int(index)) for character, index in pairs)})
-
     @cached_property
     def _id_of_character(self) -> dict[str, int]:
-        return dict(self.characters)
+        return dict(self.ids.characters)

@@ -6,8 +6,8 @@
 Rules, not a model. A sentence ends at . ! ? or … (closing quotes and brackets go with it) if white space follows and
 the next word looks like a beginning: it opens with a capital, a digit, a quote or a bracket. Abbreviations, initials
 and acronyms before a capital end it only where the next word is one that hardly ever is part of a name ("The", "He").
-A blank line ends a sentence always; a single line end is a space, since wrapped text is common. The full stops of
-Chinese, Japanese and Hindi end a sentence without more ado.
+German ordinals ("am 3. Mai") do not end it. A blank line ends a sentence always; a single line end is a space, since
+wrapped text is common. The full stops of Chinese, Japanese and Hindi end a sentence with or without a space.
 
 Left out: ends without a space ("end.Next"), ends before a lower-case word, quoted sentences inside a sentence when a
 name follows them ("“Stop!” Smith cried." is cut after the quote), and headings without a blank line after them.
@@ -19,10 +19,24 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from elmo.text.abbreviations import CITING, CLOSING, DATES, NUMBERED, TITLES, word_set
+from elmo.text.abbreviations import (
+    CITING,
+    CLOSING,
+    DATES,
+    GERMAN_BEFORE_DATES,
+    GERMAN_NUMBERED,
+    NUMBERED,
+    SHARED_MONTHS,
+    TITLES,
+    word_set,
+)
 
 MAX_CHARACTERS = 20_000
-"""A sentence longer than this is cut at a blank: a text without full stops must not fill the memory."""
+"""A longer sentence is cut at the next blank, and after twice as many characters anywhere."""
+_CHUNK = 1 << 14
+"""Characters that are scanned at once. What is scanned again with the next chunk is bounded too, so time is linear."""
+_MAX_BLANKS = 1000
+"""Blanks after a full stop that are looked at; if no word comes within them, the sentence ends."""
 
 
 class SentenceSpan(NamedTuple):
@@ -36,28 +50,43 @@ class SentenceSpan(NamedTuple):
 def split_sentences(document: str | Iterable[str]) -> Iterator[SentenceSpan]:
     """The sentences of a text, given whole or in pieces of any size (an open file, say).
 
-    The pieces may cut words and sentences anywhere: the result is that of the whole text. Memory is bounded by the
-    longest sentence and the largest piece.
+    The pieces may cut words and sentences anywhere: the result is that of the whole text. No more than 60,000
+    characters and one piece are held in memory, whatever the text.
     """
-    pieces = iter([document] if isinstance(document, str) else document)
-    buffer, offset = "", 0  # the text not yet handed out, and its place in the document
-    scanned = 0  # no sentence ends before this place of the buffer
+    chunks = _chunks(document)
+    buffer, offset = "", 0  # the text not yet split, and its position in the document
+    scanned = 0  # no sentence ends before this position of the buffer
     at_end = False
     while not at_end:
-        piece = next(pieces, None)
-        at_end = piece is None
-        buffer += piece or ""
+        chunk = next(chunks, None)
+        at_end = chunk is None
+        buffer += chunk or ""
         begin = 0
-        while True:
-            end = _next_end(buffer, begin, scanned, at_end=at_end)
-            if end.stop is None:
-                break
+        while (end := _next_end(buffer, begin, scanned, at_end=at_end)).stop is not None:
             if sentence := _span(buffer, begin, end.stop, offset):
                 yield sentence
+            is_long = end.stop - begin > MAX_CHARACTERS
             begin = scanned = end.stop
+            if is_long:  # It may have been cut inside a run of marks; what comes next must not depend on the chunks.
+                buffer, offset, begin, scanned = buffer[begin:], offset + begin, 0, 0
         buffer, offset, scanned = buffer[begin:], offset + begin, end.scanned - begin
     if sentence := _span(buffer, 0, len(buffer), offset):
         yield sentence
+
+
+def _chunks(document: str | Iterable[str]) -> Iterator[str]:
+    """Large pieces cut and small ones joined: scanning anew after each small piece would take quadratic time."""
+    pending: list[str] = []
+    size = 0
+    for piece in [document] if isinstance(document, str) else document:
+        for start in range(0, len(piece), _CHUNK):
+            pending.append(piece[start : start + _CHUNK])
+            size += len(pending[-1])
+            if size >= _CHUNK:
+                yield "".join(pending)
+                pending, size = [], 0
+    if pending:
+        yield "".join(pending)
 
 
 class _End(NamedTuple):
@@ -67,18 +96,19 @@ class _End(NamedTuple):
     scanned: int
 
 
-_MARKS, _UNSPACED_MARKS = ".!?…", "。！？｡।॥"
+_MARKS, _UNSPACED_MARKS = ".!?…؟۔։።", "。！？｡।॥"
 _CLOSERS = "\"'”’»)]}」』）】"
 _OPENERS = "\"'“‘«([{„¿¡*_「『（"
-# A run of marks is tried from its first one alone, and once: a page of dots would take its length squared.
+# A run of marks is tried from its first one alone, and once: a page of dots would take its length squared. Right after
+# a mark, “ and « close what German opened („Ja.“, »Ja.«); French has a space before its » .
 _CANDIDATE = re.compile(
-    rf"(?<![{_MARKS}])[{_MARKS}]++[{re.escape(_CLOSERS)}]*+(?=\s)|[{_UNSPACED_MARKS}]+[{re.escape(_CLOSERS)}]*"
-    r"|\n[ \t\r]*\n"
+    rf"(?<![{_MARKS}])[{_MARKS}]++[{re.escape(_CLOSERS)}“«]*+(?:[ \u00a0\u202f]»(?=\s))?+(?=\s)"
+    rf"|[{_UNSPACED_MARKS}]+[{re.escape(_CLOSERS)}]*|\n[ \t\r]*\n"
 )
 _BLANK = re.compile(r"\s")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 # A candidate is judged by the blanks and the beginning of the word after it, and by the words before it.
-_AFTER = re.compile(r"(\s*)(\S{0,30})")
+_AFTER = re.compile(rf"(\s{{0,{_MAX_BLANKS}}})(\S{{0,30}})")
 _BEFORE = re.compile(r"(\S*)\s+(\S*)\Z")
 _LOOK_BACK = 80
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]|Ph\.D")
@@ -95,9 +125,9 @@ def _span(buffer: str, start: int, stop: int, offset: int) -> SentenceSpan | Non
     """The sentence without blanks around it; None if it is all blank."""
     text = buffer[start:stop]
     stripped = text.lstrip()
-    start += len(text) - len(stripped)
+    start += offset + len(text) - len(stripped)
     stripped = stripped.rstrip()
-    return SentenceSpan(stripped, offset + start, offset + start + len(stripped)) if stripped else None
+    return SentenceSpan(stripped, start, start + len(stripped)) if stripped else None
 
 
 def _next_end(buffer: str, begin: int, scanned: int, *, at_end: bool) -> _End:
@@ -112,7 +142,8 @@ def _next_end(buffer: str, begin: int, scanned: int, *, at_end: bool) -> _End:
         after = _AFTER.match(buffer, stop)
         assert after is not None, "this expression matches everywhere"
         blanks, next_word = after.groups()
-        if not at_end and after.end() == len(buffer) and len(next_word) < 30:
+        is_known = len(next_word) == 30 or (len(blanks) == _MAX_BLANKS and not next_word)
+        if not at_end and after.end() == len(buffer) and not is_known:
             return _End(None, start)
         if buffer[start] in _UNSPACED_MARKS or _BLANK_LINE.search(blanks):
             return _End(stop, stop)
@@ -121,16 +152,18 @@ def _next_end(buffer: str, begin: int, scanned: int, *, at_end: bool) -> _End:
         position = stop
     if cut := _cut(buffer, begin, position, len(buffer)):
         return _End(cut, cut)
-    # A candidate may have begun here that the next piece completes.
+    # A candidate may have begun here that the next chunk completes.
     return _End(None, max(position, len(buffer.rstrip(_MARKS + _UNSPACED_MARKS + _CLOSERS + " \t\r\n"))))
 
 
 def _cut(buffer: str, begin: int, scanned: int, stop: int) -> int | None:
-    """The first blank after a sentence has grown too long, if there is one before `stop`."""
-    if stop - begin <= MAX_CHARACTERS:
+    """Where a sentence that has grown too long is cut, if that is before `stop`."""
+    soft, hard = begin + MAX_CHARACTERS, begin + 2 * MAX_CHARACTERS
+    if stop <= soft:
         return None
-    blank = _BLANK.search(buffer, max(begin + MAX_CHARACTERS, scanned), stop)
-    return blank.end() if blank else None
+    if blank := _BLANK.search(buffer, max(soft, scanned), min(stop, hard)):
+        return blank.end()
+    return hard if stop > hard else None
 
 
 def _is_end(before: str, marks: str, next_word: str) -> bool:
@@ -150,6 +183,12 @@ def _is_end(before: str, marks: str, next_word: str) -> bool:
     return _is_end_after(word, previous, opening) or (opening != next_word and word in CLOSING)
 
 
+def _is_german_ordinal(previous: str, opening: str) -> bool:
+    """Whether a number with a period is one of German's ordinals ("am 3. Mai", "im 19. Jahrhundert")."""
+    next_word = re.split(r"\W", opening, maxsplit=1)[0]
+    return next_word in GERMAN_NUMBERED or (next_word in SHARED_MONTHS and previous.lower() in GERMAN_BEFORE_DATES)
+
+
 def _is_end_after(word: str, previous: str, opening: str) -> bool:
     """Whether a single period after `word` ends the sentence, the next word opening with a capital or a digit."""
     starter = re.split(r"[^\w.]", opening, maxsplit=1)[0] in _STARTERS
@@ -159,6 +198,8 @@ def _is_end_after(word: str, previous: str, opening: str) -> bool:
         return not _NUMERAL.match(opening) and (starter or word in ("No", "art", "Art"))
     if word in DATES or word in CLOSING:
         return starter
+    if re.fullmatch(r"\d{1,2}", word) and _is_german_ordinal(previous, opening):
+        return False
     if word == "I" and previous.islower():
         return True
     if _DOTTED.fullmatch(word):

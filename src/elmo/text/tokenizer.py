@@ -1,36 +1,31 @@
-"""A string -> words with their places, in the convention of the text our models are trained on.
+"""A string -> words with their places, by one of several tokenizers, each known by a name.
 
-    >>> words("“I don’t,” said Mr. Smith’s sister — twice.")
-    ['"', 'I', 'do', "n't", ',', '"', 'said', 'Mr.', 'Smith', "'s", 'sister', '--', 'twice', '.']
+    ptb-like      English as our models were trained on it (`ptb_like.py`); serves most languages with spaces
+    whitespace    splits at ASCII space, tab and line end only, and changes nothing: for text that is tokenized already
+    unicode       the words of Unicode's UAX 29; French and Italian elisions are words (`l' eau`)
+    spacy:LANG    spaCy's tokenizer of a language, such as spacy:th or spacy:zh
 
-The convention, "ptb-like", is that of the Penn Treebank with straight quotes: case is kept; clitics (n't 's 'm 'd
-'ll 're 've) are words; hyphenated words stay whole unless they open with a digit (`22 - year-old`, `1914 - 1918`);
-dashes become `--`, ellipses `...`; other marks stand alone, each for itself (`! ! !`, `AT & T`, `and / or`). A
-period stays with initials, acronyms and the abbreviations of `abbreviations.py`, but the one that ends the text is a
-token of its own unless an acronym needs it (`etc .`, `U.S.`). URLs, e-mail addresses and emoji stay whole.
+    >>> words("Mr. Smith didn't pay.")
+    ['Mr.', 'Smith', 'did', "n't", 'pay', '.']
 
-Scripts: accents and vowel signs stay with their letters. Chinese characters stand one by one; runs of hiragana and of
-katakana are one token each. That keeps vectors useful on raw text, but the published Chinese, Japanese and Thai models
-were trained on segmented words: segment first and use "whitespace", which splits at ASCII space, tab and line end
-only, and changes nothing.
-
-Left out: emoticons, hashtags as one token, word segmentation. Where the training text shows slips of its own
-tokeniser (`MP 3`, `Jr . ,`, `DON'T`, `http : / /`) we do not repeat them.
+A model records the tokenizer of its training text, and every command uses it by default.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from elmo.errors import ConfigError
-from elmo.text.abbreviations import WITH_PERIOD
+from elmo.errors import ConfigError, needs
+from elmo.text import ptb_like
 
-TOKENIZERS = ("ptb-like", "whitespace")
+TOKENIZERS = ("ptb-like", "whitespace", "unicode", "spacy:LANG")
+Offsets = list[tuple[int, int]]
+"""Start and stop of every token, in characters of its text."""
 
 
 class Token(NamedTuple):
@@ -43,172 +38,118 @@ class Token(NamedTuple):
 
 def tokenize(text: str, name: str = "ptb-like") -> list[Token]:
     """The tokens of a text, in order, without overlaps."""
-    if name == "whitespace":
-        return [Token(match.group(), *match.span()) for match in _BLANK_SEPARATED.finditer(text)]
-    check_tokenizer(name)
-    tokens: list[Token] = []
-    for match in _pattern_for(text).finditer(text):
-        raw = match.group()
-        start, stop = match.span()
-        if raw.isalpha():
-            tokens.append(Token(raw, start, stop))
-            continue
-        for piece in _pieces(raw):
-            stop = start + len(piece)
-            tokens.append(Token(_plain(piece), start, stop))
-            start = stop
-    return tokens
+    return [Token(*piece) for piece in _tokenizer(name)(text)]
 
 
 def words(text: str, name: str = "ptb-like") -> list[str]:
     """The same tokens without their places; faster."""
     if name == "whitespace":
         return _BLANK_SEPARATED.findall(text)
-    check_tokenizer(name)
-    result: list[str] = []
-    for raw in _pattern_for(text).findall(text):
-        if raw.isalpha():
-            result.append(raw)
-        else:
-            result.extend(map(_plain, _pieces(raw)))
-    return result
-
-
-def detokenize(tokens: Sequence[str]) -> str:
-    """Readable text from "ptb-like" tokens; the spacing that tokenising lost is guessed.
-
-    >>> detokenize(["I", "do", "n't", "(", '"', "know", '"', ")", "."])
-    'I don\\'t ("know").'
-    """
-    pieces: list[str] = []
-    open_quotes: set[str] = set()
-    glue_next = True
-    # A quote that nothing can close is a closing one: a possessive ("students '"), or the end of a longer speech.
-    last_apostrophe = max((place for place, token in enumerate(tokens) if token == "'"), default=-1)
-    for place, token in enumerate(tokens):
-        glue = glue_next or token in _GLUED_TO_LEFT or token.lower() in _CLITICS
-        glue_next = token in _GLUED_TO_RIGHT
-        is_lonely = place == last_apostrophe or place == len(tokens) - 1
-        if token in open_quotes or (token in _QUOTES and is_lonely):
-            open_quotes.discard(token)
-            glue = True
-        elif token in _QUOTES:
-            open_quotes.add(token)
-            glue_next = True
-        elif token == "/" or (token == "-" and place and tokens[place - 1][:1].isdigit()):
-            glue = glue_next = True
-        pieces.append(token if glue else " " + token)
-    return "".join(pieces)
-
-
-_QUOTES = frozenset("\"'")
-_GLUED_TO_LEFT = frozenset([",", ".", ";", ":", "!", "?", ")", "]", "}", "%", "°", "...", "′", "″"])
-_GLUED_TO_RIGHT = frozenset(["(", "[", "{", "$", "£", "€", "#", "@"])
-_CLITICS = frozenset(["n't", "'s", "'m", "'d", "'ll", "'re", "'ve"])
-
-_BLANK_SEPARATED = re.compile(r"[^ \t\n]+")
-# Only texts with one of these pay for looking for addresses at every word.
-_ADDRESS_SIGN = re.compile(r"@|://|www\.")
-_CLITIC = re.compile(r"(?i)(?:n['’]t|['’](?:s|m|d|ll|re|ve))\Z")
-_INITIALS = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]?|Ph\.D\.?")
-_PLAIN = str.maketrans({**dict.fromkeys("‘’‛", "'"), **dict.fromkeys("“”„‟", '"'), **dict.fromkeys("‐‑–", "-")})
-_TWO_QUOTES = frozenset(["''", "``", "’’", "‘‘"])
+    if name == "ptb-like":
+        return ptb_like.words(text)
+    return [piece[0] for piece in _tokenizer(name)(text)]
 
 
 def check_tokenizer(name: str) -> None:
-    if name not in TOKENIZERS:
-        near = get_close_matches(name, TOKENIZERS, n=1, cutoff=0.3) or ["ptb-like"]
-        raise ConfigError(
-            f"There is no tokeniser {name!r}; there are {', '.join(TOKENIZERS)}. Did you mean {near[0]!r}?"
-        )
+    """Refuse a name that means no tokenizer, or one whose library is not installed."""
+    _tokenizer(name)
 
 
-def _pieces(raw: str) -> list[str]:
-    """One match of the pattern -> its tokens, still spelt as in the text; concatenated they give the match.
+def align(tokens: Sequence[str], text: str) -> Offsets | None:
+    """Where tokens that came with their text stand in it; None if they are not spelled as there.
 
-    >>> _pieces("shouldn't've"), _pieces("end."), _pieces("Mr.")
-    (['should', "n't", "'ve"], ['end', '.'], ['Mr.'])
+    >>> align(["It", "is", "."], "It is."), align(["de", "le"], "du")
+    ([(0, 2), (3, 5), (5, 6)], None)
     """
-    stop = len(raw)
-    tail: list[str] = []
-    if raw[-1] == "." and raw[0].isalpha() and raw not in WITH_PERIOD and not _INITIALS.fullmatch(raw):
-        tail.append(".")
-        stop -= 1
-    if "'" in raw or "’" in raw:
-        while clitic := _CLITIC.search(raw, max(1, stop - 3), stop):
-            tail.append(clitic.group())
-            stop = clitic.start()
-    return [raw[:stop], *reversed(tail)]
+    found: Offsets = []
+    stop = 0
+    for token in tokens:
+        start = text.find(token, stop)
+        if start < 0 or text[stop:start].strip():
+            return None
+        stop = start + len(token)
+        found.append((start, stop))
+    return found
 
 
-def _plain(token: str) -> str:
-    """Straight quotes, ASCII dashes and three-dot ellipses."""
-    if len(token) > 1 and token[0] in ".…—―'`’‘":
-        if token[0] in ".…" and not token[-1].isalnum():
-            return "..."
-        if token[0] in "—―":
-            return "--"
-        if token in _TWO_QUOTES:
-            return '"'
-    if token.isascii():
-        return token
-    return _SINGLE.get(token) or token.translate(_PLAIN)
+class TokenComparison(NamedTuple):
+    """How text with spaces between its words agrees with a tokenizer."""
+
+    changed: float
+    """The share of the words that the tokenizer splits further."""
+    examples: list[str]
+    """The most frequent of them."""
+    looks_tokenized: bool
+    """Most commas and periods stand apart from the word before them."""
 
 
-_SINGLE = {"…": "...", "—": "--", "―": "--"}
+def compare_tokens(sentences: Iterable[Sequence[str]], name: str) -> TokenComparison:
+    """
+    >>> compare_tokens([["He", "did", "n't", "pay", "."], ["He", "didn't", "pay."]], "ptb-like")[:2]
+    (0.25, ["didn't", 'pay.'])
+    """
+    counts = Counter(word for sentence in sentences for word in sentence)
+    # A word follows, because the period at the end of a text is split off more often.
+    changed = Counter({word: count for word, count in counts.items() if len(words(f"{word} x", name)) > 2})
+    alone = sum(counts[mark] for mark in ",.")
+    attached = sum(count for word, count in counts.items() if len(word) > 2 and word[-1] in ",.")
+    return TokenComparison(
+        changed.total() / max(counts.total(), 1), [word for word, _ in changed.most_common(4)], alone > attached
+    )
 
 
-def _pattern_for(text: str) -> re.Pattern[str]:
-    return _pattern(_ADDRESS_SIGN.search(text) is not None)
+_BLANK_SEPARATED = re.compile(r"[^ \t\n]+")
+_FLAGS = re.compile("((?:[\U0001f1e6-\U0001f1ff]{2}){100})")
+_ELISION = re.compile(
+    r"(?i)(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|(?:de|da|ne|su|a|co|que)ll|gl|un|quest|nient|sant|dov|cos)['’](?=\w)"
+)
 
 
 @cache
-def _pattern(addresses: bool) -> re.Pattern[str]:
-    """One expression that eats a text token by token; what it passes over is blank or invisible."""
-    marks = _marks()
-    han = r"\u2e80-\u2fdf\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-    hiragana, katakana = r"\u3041-\u3096\u309d-\u309f", r"\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-    unspaced = han + hiragana + katakana
-    letter = rf"[^\W\d_{unspaced}]"
-    run = rf"[^\W_{unspaced}]++(?:[{marks}]++[^\W_{unspaced}]*+)*+"
-    # The period that ends the text, whatever closes after it, is no part of a word.
-    inner_period = r"\.(?![.…]|[\s\"'”’»)\]}]*+\Z)"
-    endings = "com|org|net|edu|gov|mil|info|io|uk|de|fr|eu|au|ca|nl|jp|ru|ch|tv|html?|pdf|docx?|xlsx?|txt|jpe?g|png"
-    modifiers = rf"(?:(?!\u200d)[{marks}\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f])"
-    alternatives = [
-        rf"(?:{letter}\.){{2,}}+(?:{letter}(?!\w))?+|{letter}\.{letter}(?![\w.])|Ph\.D\.?+",
-        rf"\d++(?:[.,:/]\d++)*+(?:[{marks}]*+{run})?+[{marks}]*+",
-        rf"{run}(?:[-'’‐‑]{run}|(?<=\d)[.,:]\d++)*+"
-        rf"(?:(?:\.[a-zA-Z0-9-]++){{0,3}}\.(?:{endings})(?![\w-])(?:/[^\s<>\"]*[\w/])?|{inner_period})?+",
-        rf"[{han}][{marks}]*+|[{hiragana}][{hiragana}ー{marks}]*+|[{katakana}][{katakana}{marks}]*+",
-        r"[.…]{2,}+|…|(?<![\w.])\.\d++|--++|[—―]++|''|``|’’|‘‘",
-        r"={3,}+|\*{3,}+|_{3,}+|~{3,}+|#{3,}+",
-        r"['’](?i:s|m|d|ll|re|ve)(?![\w'’])",
-        r"[\U0001f1e6-\U0001f1ff]{2}",
-        rf"{_VISIBLE}(?:{modifiers}*+(?:\u200d{_VISIBLE}{modifiers}*+)*+)",
-    ]
-    if addresses:
-        alternatives = [
-            r"(?:https?|ftp|file)://[^\s<>\"“”]*[^\s<>\"“”'’.,;:!?)\]}…]",
-            r"www\.[^\s<>\"“”]*[^\s<>\"“”'’.,;:!?)\]}…]",
-            r"[\w.+%-]{1,64}+@[\w-]+(?:\.[\w-]+)++",
-            *alternatives,
-        ]
-    return re.compile("|".join(alternatives))
+def _tokenizer(name: str) -> Callable[[str], Iterable[ptb_like.Piece]]:
+    """The function behind a name: text -> (token, start, stop)."""
+    if name == "ptb-like":
+        return ptb_like.pieces
+    if name == "whitespace":
+        return lambda text: [(match.group(), *match.span()) for match in _BLANK_SEPARATED.finditer(text)]
+    if name == "unicode":
+        return _unicode_tokenizer()
+    if re.fullmatch(r"spacy:[a-z]{2,3}", name):
+        return _spacy_tokenizer(name.removeprefix("spacy:"))
+    near = get_close_matches(name, TOKENIZERS, n=1, cutoff=0.3) or ["ptb-like"]
+    raise ConfigError(f"There is no tokenizer {name!r}; there are {', '.join(TOKENIZERS)}. Did you mean {near[0]!r}?")
 
 
-# Control characters, zero-width space, byte-order and direction marks stand between tokens as blanks do.
-_VISIBLE = r"[^\s\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+def _unicode_tokenizer() -> Callable[[str], Iterable[ptb_like.Piece]]:
+    with needs("regex", extra="unicode"):
+        import regex
+    boundary = regex.compile(r"\b", regex.WORD | regex.V1)
+
+    def pieces(text: str) -> Iterable[ptb_like.Piece]:
+        start = 0
+        # `regex` counts the flags before each boundary; a long run of them is split in advance, or it takes hours.
+        for word in (word for part in _FLAGS.split(text) for word in boundary.split(part)):
+            stop = start + len(word)
+            # Blanks and invisible characters stand between words.
+            if word and (word.isprintable() or word.isalnum()) and not word.isspace():
+                if elided := _ELISION.match(word):
+                    yield elided.group(), start, start + elided.end()
+                    word, start = word[elided.end() :], start + elided.end()
+                yield word, start, stop
+            start = stop
+
+    return pieces
 
 
-def _marks() -> str:
-    """What may follow a letter inside a word: combining marks, joiners, the soft hyphen. As a character class."""
-    points = [*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)]
-    found = [point for point in points if unicodedata.category(chr(point)).startswith("M")]
-    ranges: list[list[int]] = []
-    for point in sorted([*found, 0xAD, 0x200C, 0x200D]):
-        if ranges and ranges[-1][1] == point - 1:
-            ranges[-1][1] = point
-        else:
-            ranges.append([point, point])
-    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+def _spacy_tokenizer(language: str) -> Callable[[str], Iterable[ptb_like.Piece]]:
+    with needs("spacy", extra="spacy"):
+        import spacy
+    try:
+        split: Any = spacy.blank(language).tokenizer
+    except ImportError as error:  # no such language, or a segmenter of its own is missing
+        raise ConfigError(f"spaCy has no tokenizer for {language!r} here: {' '.join(str(error).split())}") from error
+
+    def pieces(text: str) -> Iterable[ptb_like.Piece]:
+        return [(word.text, word.idx, word.idx + len(word.text)) for word in split(text) if not word.is_space]
+
+    return pieces

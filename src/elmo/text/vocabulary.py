@@ -20,11 +20,13 @@ from functools import cached_property
 from pathlib import Path
 
 from elmo.errors import InputError
-from elmo.whole_files import write_whole
+from elmo.storage.atomic import write_atomic
+from elmo.text.inputs.files import Source, read_whole
 
-# Old corpora carry this line as the highest word id of another tool; bilm-tf skips it, and it takes no id.
-_SKIPPED_LINE = "!!!MAXTERMID"
+SKIPPED_LINE = "!!!MAXTERMID"
+"""Old vocabulary files have this line as the highest word id of another tool; bilm-tf skips it, and it takes no id."""
 _EDGES = " \t\r\n"
+_MAX_CHARACTERS = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -88,17 +90,8 @@ class Vocabulary:
         end_sentence: str = "</S>",
         unknown: str = "<UNK>",
     ) -> Vocabulary:
-        """Read a vocabulary file of bilm-tf or of ours."""
-        try:
-            text = Path(path).read_bytes().decode("utf-8-sig")
-        except OSError as error:
-            raise InputError(f"Cannot read the vocabulary {path}: {error.strerror}. Check the path.") from error
-        except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
-            raise InputError(
-                f"The vocabulary {path} is not UTF-8: line {line}, byte {error.start}. "
-                "Convert it first, for instance with: iconv -f LATIN1 -t UTF-8"
-            ) from error
+        """Read a vocabulary file of bilm-tf or of ours, plain or compressed."""
+        text = read_whole(Source(Path(path)), max_characters=_MAX_CHARACTERS)
         words = [line.strip(_EDGES) for line in text.rstrip(_EDGES).split("\n")]
         if words == [""]:
             raise InputError(f"The vocabulary {path} is empty; it must hold one token a line, {unknown} among them.")
@@ -107,7 +100,7 @@ class Vocabulary:
                 f"Line {words.index('') + 1} of the vocabulary {path} is empty; every line must hold one. "
                 "Remove the line, or put back the token that stood there (ids are line numbers)."
             )
-        kept = tuple(word for word in words if word != _SKIPPED_LINE)
+        kept = tuple(word for word in words if word != SKIPPED_LINE)
         try:
             return cls(kept, begin_sentence=begin_sentence, end_sentence=end_sentence, unknown=unknown)
         except InputError as error:
@@ -116,7 +109,7 @@ class Vocabulary:
     def require_writable(self) -> None:
         """Refuse tokens that a vocabulary file cannot hold."""
         for word in self.words:
-            if "\n" in word or word != word.strip(_EDGES) or word in ("", _SKIPPED_LINE):
+            if "\n" in word or word != word.strip(_EDGES) or word in ("", SKIPPED_LINE):
                 raise InputError(
                     f"The token {word!r} cannot stand in a vocabulary file, which holds one token a line, "
                     "without space at its ends. Take it out of the text."
@@ -125,7 +118,7 @@ class Vocabulary:
     def save(self, path: str | Path) -> None:
         """Write one token a line; the file appears whole or not at all."""
         self.require_writable()
-        write_whole(Path(path), "".join(f"{word}\n" for word in self.words))
+        write_atomic(Path(path), "".join(f"{word}\n" for word in self.words))
 
     def id_of(self, word: str) -> int:
         """The word's id, or the unknown token's."""

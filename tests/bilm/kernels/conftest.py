@@ -13,7 +13,7 @@ from elmo.errors import ConfigError
 def variants() -> list[str]:
     """Names of the kernels that can run here; empty when the package was built without a compiler."""
     found = []
-    for name in binding.VARIANTS if binding.kernel_info().name != "torch" else ():
+    for name in binding.variants() if binding.kernel_info().name != "torch" else ():
         try:
             binding.select(name)
         except ConfigError:

@@ -70,6 +70,7 @@ def test_off_and_absent_give_the_same_numbers(variant: str, monkeypatch: pytest.
 
 
 def test_a_library_that_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ELMO_KERNEL", raising=False)
     broken = tmp_path / "_native.so"
     broken.write_bytes(b"not a library")
     monkeypatch.setattr(binding, "_library_path", lambda: broken)

@@ -16,10 +16,10 @@ from torch.nn.utils import parametrizations
 from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig, WordEmbeddingConfig
 from elmo.bilm.kernels import encoder as kernels
 from elmo.bilm.token_encoder import TokenEncoder
-from elmo.text.batches import TokenIndexer, WordTable
 from elmo.text.characters import CharacterScheme
+from elmo.text.indexer import TokenIndexer, WordTable
 
-CNN = CharCnnConfig(embedding_dim=5, filters=((1, 9), (3, 70)), num_highway=1)
+CNN = CharCnnConfig(character_dim=5, filters=((1, 9), (3, 70)), num_highway=1)
 
 
 def make_encoder(cnn: CharCnnConfig = CNN, projection: int = 12) -> TokenEncoder:
@@ -46,7 +46,7 @@ def exact(encoder: TokenEncoder, words: WordTable) -> Tensor:
     words=st.lists(st.text(max_size=20), min_size=1, max_size=40),
     cnn=st.builds(
         CharCnnConfig,
-        embedding_dim=st.integers(1, 20),
+        character_dim=st.integers(1, 20),
         filters=st.lists(st.tuples(st.integers(1, 7), st.integers(1, 90)), min_size=1, max_size=3).map(tuple),
         num_highway=st.integers(0, 2),
         activation=st.sampled_from(["relu", "tanh"]),
@@ -63,7 +63,6 @@ def test_equals_the_readable_path(
     torch.set_num_threads(threads)
     try:
         with torch.no_grad():
-            assert kernels.fits(encoder, spelt.characters)
             fast = encoder(spelt)
     finally:
         torch.set_num_threads(before)
@@ -112,19 +111,25 @@ def test_changed_weights_are_noticed(variant: str) -> None:
 
 def test_an_unknown_id_is_refused(variant: str) -> None:
     encoder = make_encoder()
-    with torch.no_grad(), pytest.raises(IndexError, match="not below 262"):
+    with torch.no_grad(), pytest.raises(IndexError, match="character id"):
         encoder(WordTable([], torch.tensor([[5, 262]]), None))
 
 
-def test_what_it_leaves_to_others(variant: str) -> None:
-    encoder, spelt = make_encoder(), table(["a"]).characters
-    assert not kernels.fits(encoder, spelt), "a gradient may be asked for"
+def test_one_call_without_gradients_and_autocast(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything else goes part by part."""
+    encoder, spelt, calls = make_encoder(), table(["a"]), []
+    encode = kernels.encode
+    monkeypatch.setattr(kernels, "encode", lambda *arguments: calls.append(1) or encode(*arguments))
+    encoder(spelt)
     with torch.no_grad():
-        assert kernels.fits(encoder, spelt) and not kernels.fits(copy.deepcopy(encoder).double(), spelt)
+        copy.deepcopy(encoder).double()(spelt)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            assert not kernels.fits(encoder, spelt)
-        words = TokenEncoder(replace(encoder.config, word_embedding=WordEmbeddingConfig(num_words=3, dim=4)))
-        assert not kernels.fits(words, spelt)
+            encoder(spelt)
+        both = TokenEncoder(replace(encoder.config, word_embedding=WordEmbeddingConfig(num_words=3, dim=4)))
+        both(WordTable([], spelt.characters, torch.tensor([1])))
+        assert not calls
+        encoder(spelt)
+        assert calls
 
 
 class _Adapted(nn.Linear):

@@ -193,3 +193,15 @@ def test_a_pipe_is_no_output(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="is a pipe or a device"):
             run(pipe, 3, **options)
     assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_thread_that_still_writes_cannot_change_what_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    with pytest.raises(KeyboardInterrupt), VectorWriter(path, "jsonl", layout=LAYOUT) as writer:
+        for index in range(6):
+            writer.write(record(index))
+        raise KeyboardInterrupt
+    found = sorted(file.name for file in (tmp_path / "out.jsonl.partial").iterdir())
+    for index in range(6, 20):
+        writer.write(record(index))
+    assert sorted(file.name for file in (tmp_path / "out.jsonl.partial").iterdir()) == found

@@ -59,7 +59,7 @@ def test_sick_with_its_splits(tmp_path: Path) -> None:
         ("p.tsv", "premise\thypothesis\tlabel\n", "line 1: found the fields premise, hypothesis, label; expected sent"),
         ("p.tsv", "", "is empty"),
         ("p.tsv", "sentence1\tsentence2\tgold_label\n", "holds no sentence pairs"),
-        ("p.jsonl", '{"sentence1": "a"\n', "line 1: found no JSON"),
+        ("p.jsonl", '{"sentence1": "a"\n', "line 1, is not JSON"),
         ("p.jsonl", "[1]\n", "line 1: found JSON that is not an object"),
         ("p.jsonl", '{"sentence1": "a", "sentence2": 3}\n', "line 1: found the fields sentence1; expected"),
     ],

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-import torch
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import InputError
@@ -50,14 +49,16 @@ def test_a_pair_scores_the_same_alone_and_in_a_batch(settings: EntailmentSetting
     trained = fresh(Entailment(), settings, examples)
     together = trained.predict(examples)
     alone = [trained.predict([example])[0] for example in examples]
-    torch.testing.assert_close(torch.tensor(together), torch.tensor(alone))
+    for one, other in zip(together, alone, strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
 
 
 def test_predictions_are_readable() -> None:
     task = Entailment()
     (pair,) = task.parse("A dog runs.\tIt moves.\n", EntailmentSettings(), {})
     assert pair.hypothesis == ("It", "moves", ".")
-    assert task.show(pair, [0.8, 0.1, 0.1]) == "entailment (0.80)\tA dog runs .\tIt moves ."
-    assert task.record(pair, [0.1, 0.8, 0.1])["label"] == "neutral"
+    prediction = {"entailment": 0.8, "neutral": 0.1, "contradiction": 0.1}
+    assert task.show(pair, prediction) == "entailment (0.80)\tA dog runs .\tIt moves ."
+    assert task.record(pair, prediction)["label"] == "entailment"
     with pytest.raises(InputError, match="line 2: found 'no tab here'; expected a premise, a tab"):
         task.parse("a\tb\nno tab here", EntailmentSettings(), {})

@@ -13,7 +13,7 @@ def spell(words: list[str], settings: CharWordsSettings, extra: int = 0) -> torc
 
 def test_the_vector_is_the_formula() -> None:
     torch.manual_seed(0)
-    settings = CharWordsSettings(embedding_dim=4, widths=(3,), num_filters=5)
+    settings = CharWordsSettings(character_dim=4, widths=(3,), num_filters=5)
     words = CharWords(settings)
     ids = spell(["ab"], settings)
     found = words(ids)
@@ -28,7 +28,7 @@ def test_the_vector_is_the_formula() -> None:
 
 def test_neighbours_in_the_batch_change_nothing() -> None:
     torch.manual_seed(0)
-    settings = CharWordsSettings(embedding_dim=4, widths=(2, 5), num_filters=6)
+    settings = CharWordsSettings(character_dim=4, widths=(2, 5), num_filters=6)
     words = CharWords(settings)
     together = words(spell(["a", "extraordinary"], settings, extra=3))
     torch.testing.assert_close(together[:1], words(spell(["a"], settings)))
@@ -36,7 +36,7 @@ def test_neighbours_in_the_batch_change_nothing() -> None:
 
 
 def test_long_words_are_cut() -> None:
-    settings = CharWordsSettings(embedding_dim=4, num_filters=5, max_characters=6)
+    settings = CharWordsSettings(character_dim=4, num_filters=5, max_characters=6)
     words = CharWords(settings)
     left, right = words(spell(["abcdX", "abcdY"], settings))
     assert torch.equal(left, right)

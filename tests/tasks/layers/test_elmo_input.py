@@ -17,7 +17,7 @@ from elmo.tasks.layers.word_vectors import WordIndex, embedding_table
 MakeBilm = Callable[..., PretrainedBiLM]
 SENTENCES = [["The", "bank", "is", "closed"], ["Hello"]]
 INDEX = WordIndex(("the", "bank"))
-SETTINGS = TextSettings(characters=CharWordsSettings(embedding_dim=4, num_filters=6))
+SETTINGS = TextSettings(characters=CharWordsSettings(character_dim=4, num_filters=6))
 ELMO = ElmoSettings(dropout=0.0, precision="float32")
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from elmo.tasks.layers.fused_rnn import run_gru, run_lstm
+from elmo.tasks.layers.fused_rnn import Steps, run_gru, run_lstm
 
 KINDS = {"lstm": (nn.LSTM, run_lstm), "gru": (nn.GRU, run_gru)}
 
@@ -16,7 +16,7 @@ KINDS = {"lstm": (nn.LSTM, run_lstm), "gru": (nn.GRU, run_gru)}
 @pytest.mark.parametrize("reverse", [False, True])
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(0, 1000))
 @settings(deadline=None, max_examples=25)
-def test_values_and_gradients_are_torchs(kind: str, reverse: bool, lengths: list[int], seed: int) -> None:
+def test_values_and_gradients_are_those_of_torch(kind: str, reverse: bool, lengths: list[int], seed: int) -> None:
     torch.manual_seed(seed)
     make, run = KINDS[kind]
     rnn = make(3, 4, batch_first=True, bidirectional=True).double()
@@ -31,7 +31,7 @@ def test_values_and_gradients_are_torchs(kind: str, reverse: bool, lengths: list
     for fused in (True, False):
         data = packed.data.clone().requires_grad_()
         if fused:
-            output = run(data, packed.batch_sizes.tolist(), weights, reverse=reverse)
+            output = run(data, Steps(packed.batch_sizes.tolist(), reverse), weights)
         else:
             half = slice(4, 8) if reverse else slice(0, 4)
             output = rnn(packed._replace(data=data))[0].data[:, half]
@@ -46,5 +46,5 @@ def test_an_input_that_needs_no_gradient_gets_none(kind: str) -> None:
     make, run = KINDS[kind]
     rnn = make(3, 4)
     weights = [parameter for name, parameter in rnn.named_parameters()]
-    run(torch.randn(5, 3), [3, 2], weights, reverse=False).sum().backward()
+    run(torch.randn(5, 3), Steps([3, 2], reverse=False), weights).sum().backward()
     assert all(weight.grad is not None for weight in weights)

@@ -70,8 +70,8 @@ def test_bioul_and_bioes(tmp_path: Path) -> None:
     [
         ("a O\nb\n", "line 2: found 1 columns; expected 2"),
         ("a O\nb XX-PER\n", "line 2: found the tag 'XX-PER'; expected O, or one of"),
-        ("a U-X\n\nb O\nc L-X\n", "line 4: found L-X where no X is open"),
-        ("a B-X\nb O\nc L-X\n", "line 2: found X still open; expected I-X or L-X"),
+        ("a U-X\n\nb O\nc L-X\n", "line 4: found L-X after O; expected one of O, B-X, U-X"),
+        ("a B-X\nb O\nc L-X\n", "line 2: found O after B-X; expected one of I-X, L-X"),
         ("a\n", "line 1: found 1 column; expected at least 2"),
         ("\n\n", "holds no sentences"),
     ],
@@ -82,7 +82,7 @@ def test_bad_files_are_refused_with_the_line(tmp_path: Path, text: str, message:
 
 
 def test_a_scheme_that_was_named_is_held_to(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="line 1: found I-X where no X is open; expected B-X"):
+    with pytest.raises(InputError, match="line 1: found I-X after O; expected one of O, B-X"):
         read_sentences(write(tmp_path, "a I-X\n"), scheme="iob2")
 
 

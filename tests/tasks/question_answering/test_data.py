@@ -56,7 +56,7 @@ def test_questions_to_be_answered_need_no_answers(tmp_path: Path) -> None:
         ({"data": [{"title": "x"}]}, "an article has no list 'paragraphs'"),
         ({"data": []}, "holds no questions"),
         ([1], "found a JSON list"),
-        ("{\n  oops}", "squad.json, line 2: this is not JSON"),
+        ("{\n  oops}", "squad.json is not JSON that can be read .*line 2 column 3"),
         ({"data": [{"paragraphs": [{"qas": []}]}]}, "untitled, paragraph 1 has no text under 'context'"),
         ({"data": [{"paragraphs": [{"context": "\u200b", "qas": []}]}]}, "paragraph 1 has no words under 'context'"),
     ],
@@ -81,5 +81,5 @@ def test_passages_that_are_all_too_long(tmp_path: Path) -> None:
 
 
 def test_a_side_without_words_is_refused() -> None:
-    with pytest.raises(InputError, match=r"line 2: found .* a side without words"):
+    with pytest.raises(InputError, match=r"line 2: found .*; expected a question, a tab and its passage"):
         QuestionAnswering().parse("Who?\tAnn.\nWho?\t\u200b", QuestionAnsweringSettings(), {})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import InputError
 from elmo.tasks.layers.elmo_input import TextSettings
-from elmo.tasks.question_answering.data import Question, TokenSpan, make_passage
+from elmo.tasks.question_answering.data import Passage, Question, TokenSpan
 from elmo.tasks.question_answering.model import AnswerModelSettings, best_spans
 from elmo.tasks.question_answering.task import QuestionAnswering, QuestionAnsweringSettings
 from tasks.conftest import elmo_everywhere, fresh, overfit
@@ -26,7 +26,7 @@ def make_examples(count: int = 20) -> list[Question]:
         words = chance.sample([f"w{index}" for index in range(40)], 8)
         start = chance.randint(1, 5)
         end = start + chance.randint(1, 2)
-        passage = make_passage(" ".join(words), "whitespace")
+        passage = Passage.of(" ".join(words), "whitespace")
         answer = " ".join(words[start:end])
         examples.append(
             Question(str(number), ("after", words[start - 1], "?"), passage, (answer,), (TokenSpan(start, end),))
@@ -55,7 +55,7 @@ def test_it_learns_with_elmo_at_both_places(
 def test_padding_changes_no_answer(small: QuestionAnsweringSettings) -> None:
     task = QuestionAnswering()
     short = make_examples(1)[0]
-    long = replace(short, passage=make_passage(" ".join(["x"] * 30), "whitespace"), tokens=("a",) * 9)
+    long = replace(short, passage=Passage.of(" ".join(["x"] * 30), "whitespace"), tokens=("a",) * 9)
     trained = fresh(task, small, [short, long])
     indexer = trained.indexer()
     trained.model.eval()

@@ -37,7 +37,7 @@ def spans(text: str) -> list[LabelledSpan]:
     ],
 )
 def test_hand_made_cases(gold: str, predicted: str, counts: tuple[int, int, int]) -> None:
-    overall = score_arguments([spans(gold)], [spans(predicted)]).overall
+    overall = score_arguments([spans(gold)], [spans(predicted)])
     assert (overall.correct, overall.predicted, overall.gold) == counts
 
 
@@ -60,7 +60,7 @@ def laid_out(parts: list[tuple[str, int]]) -> list[LabelledSpan]:
 def test_counts_add_up_and_turn_round(pairs: list[tuple[list[tuple[str, int]], list[tuple[str, int]]]]) -> None:
     gold, predicted = [laid_out(pair[0]) for pair in pairs], [laid_out(pair[1]) for pair in pairs]
     there, back = score_arguments(gold, predicted), score_arguments(predicted, gold)
-    assert (there.overall.precision, there.overall.recall) == (back.overall.recall, back.overall.precision)
-    assert there.overall.correct <= min(there.overall.predicted, there.overall.gold)
-    itself = score_arguments(gold, gold).overall
+    assert (there.precision, there.recall) == (back.recall, back.precision)
+    assert there.correct <= min(there.predicted, there.gold)
+    itself = score_arguments(gold, gold)
     assert itself.correct == itself.gold == itself.predicted

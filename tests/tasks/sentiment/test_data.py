@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo.errors import InputError
-from elmo.tasks.sentiment.data import RatedText, parse_tree, read_texts
+from elmo.tasks.sentiment.data import LABELS, RatedText, TreeError, parse_tree, read_texts
 
 TREE = "(3 (2 It) (4 (2 's) (4 lovely)))"
 
@@ -19,21 +19,21 @@ def write(folder: Path, text: str) -> Path:
 
 def test_a_sentence_and_its_phrases(tmp_path: Path) -> None:
     path = write(tmp_path, TREE + "\n\n(2 ok)\n")
-    assert read_texts(path) == [RatedText(("It", "'s", "lovely"), 3), RatedText(("ok",), 2)]
+    assert read_texts(path) == [RatedText(("It", "'s", "lovely"), "positive"), RatedText(("ok",), "neutral")]
     phrases = read_texts(path, phrases=True)
     assert [(" ".join(text.tokens), text.label, text.is_sentence) for text in phrases] == [
-        ("It 's lovely", 3, True),
-        ("It", 2, False),
-        ("'s lovely", 4, False),
-        ("'s", 2, False),
-        ("lovely", 4, False),
-        ("ok", 2, True),
+        ("It 's lovely", "positive", True),
+        ("It", "neutral", False),
+        ("'s lovely", "very positive", False),
+        ("'s", "neutral", False),
+        ("lovely", "very positive", False),
+        ("ok", "neutral", True),
     ]
 
 
 def test_two_classes_leave_out_neutral(tmp_path: Path) -> None:
     path = write(tmp_path, f"{TREE}\n(2 ok)\n(1 bad)\n(0 awful)\n(4 great)\n")
-    assert [text.label for text in read_texts(path, classes=2)] == [1, 0, 0, 1]
+    assert [text.label for text in read_texts(path, classes=2)] == ["positive", "negative", "negative", "positive"]
 
 
 def test_brackets_in_the_text_come_back() -> None:
@@ -43,6 +43,12 @@ def test_brackets_in_the_text_come_back() -> None:
 def test_a_very_deep_tree_is_no_problem() -> None:
     text = "(2 (2 a) " * 3000 + "(2 b)" + ")" * 3000
     assert len(parse_tree(text).tokens) == 3001
+
+
+@pytest.mark.parametrize("tree", ["(2 " * 500_000, "(2 " + "(2 a) " * 500_000])
+def test_a_tree_that_would_fill_the_memory_is_refused(tree: str) -> None:
+    with pytest.raises(TreeError, match="a larger tree; expected at most 10,000 words and 4,000 brackets"):
+        parse_tree(tree)
 
 
 @pytest.mark.parametrize(
@@ -70,5 +76,6 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 
 def test_the_real_treebank(shared: Path) -> None:
     texts = read_texts(shared / "data" / "sst" / "train.txt")
-    assert Counter(text.label for text in texts) == {0: 1092, 1: 2218, 2: 1624, 3: 2322, 4: 1288}
+    counts = Counter(text.label for text in texts)
+    assert [counts[label] for label in LABELS[5]] == [1092, 2218, 1624, 2322, 1288]
     assert len(read_texts(shared / "data" / "sst" / "test.txt", classes=2)) == 1821

@@ -10,7 +10,7 @@ import pytest
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import ConfigError
 from elmo.tasks.layers.elmo_input import TextSettings
-from elmo.tasks.sentiment.data import RatedText
+from elmo.tasks.sentiment.data import LABELS, RatedText
 from elmo.tasks.sentiment.model import SentimentModelSettings
 from elmo.tasks.sentiment.task import Sentiment, SentimentDataSettings, SentimentSettings
 from tasks.conftest import elmo_everywhere, overfit
@@ -21,7 +21,7 @@ def make_examples(count: int = 20) -> list[RatedText]:
     chance = random.Random(0)
     words = [f"w{number}" for number in range(30)]
     return [
-        RatedText(tuple(chance.choice(words) for _ in range(chance.randint(1, 7))), chance.randrange(5))
+        RatedText(tuple(chance.choice(words) for _ in range(chance.randint(1, 7))), chance.choice(LABELS[5]))
         for _ in range(count)
     ]
 
@@ -47,12 +47,13 @@ def test_it_learns_with_elmo_at_both_places(
 
 def test_predictions_are_readable() -> None:
     task, example = Sentiment(), RatedText(("So", "good"), None)
-    assert task.show(example, [0.0, 0.1, 0.0, 0.2, 0.7]) == "very positive (0.70)\tSo good"
-    assert task.record(example, [0.25, 0.75])["label"] == "positive"
+    prediction = dict(zip(LABELS[5], [0.0, 0.1, 0.0, 0.2, 0.7], strict=True))
+    assert task.show(example, prediction) == "very positive (0.70)\tSo good"
+    assert task.record(example, {"negative": 0.25, "positive": 0.75})["label"] == "positive"
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"data\.classes is 3; expected 5 or 2"):
+    with pytest.raises(ConfigError, match="classes is 3; expected one of 5, 2"):
         SentimentDataSettings(classes=3)
 
 

@@ -63,6 +63,18 @@ def test_the_suffix_that_tells_the_format(name: str, suffix: str) -> None:
     assert Source(Path(name)).suffix == suffix
 
 
+def test_a_line_without_end_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.txt.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"One line.\n")
+        for _ in range(20):
+            file.write(b"x " * (1 << 19))
+    found = read_lines(Source(path), ReadProgress())
+    assert next(found) == (1, "One line.")
+    with pytest.raises(InputError, match="line 2 has more than 16,777,216 bytes"):
+        next(found)
+
+
 def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffa\u2028b\x0bc\x0cd\x85e\rf\x1cg\r\n\nlast\x00".encode())

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.errors import InputError, MissingExtraError
-from elmo.text.inputs import ReadProgress, Sentence, read_sentences
+from elmo.text.inputs import ReadProgress, RowOptions, Sentence, read_sentences
 
 
 def write(tmp_path: Path, name: str, content: str | bytes) -> Path:
@@ -22,8 +22,9 @@ def write(tmp_path: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def summary(path: Path, **options: str) -> list[tuple[list[str], int, str | None]]:
-    return [(found.tokens, found.line, found.id) for found in read_sentences(path, **options)]  # type: ignore[arg-type]
+def summary(path: Path, format: str = "auto", **columns: str) -> list[tuple[list[str], int, str | None]]:
+    sentences = read_sentences(path, format=format, columns=RowOptions(**columns))  # type: ignore[arg-type]
+    return [(found.tokens, found.line, found.id) for found in sentences]
 
 
 def test_raw_text_is_split_into_sentences_and_words(tmp_path: Path) -> None:
@@ -75,9 +76,14 @@ def test_n_tokens_in_n_tokens_out(tmp_path_factory: pytest.TempPathFactory, sent
 
 def test_monsters_are_handed_on(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", "x" * 10_000_000 + "\n" + "word " * 100_000 + "\n")
-    for format in ("lines", "tokens", "text"):
+    # Sentences of running text are cut after 40,000 characters.
+    for format, expected in (
+        ("lines", (10_000_000, 100_001)),
+        ("tokens", (10_000_000, 100_001)),
+        ("text", (40_000, 100_250)),
+    ):
         lengths = [len(token) for found in read_sentences(path, format=format) for token in found.tokens]
-        assert (max(lengths), len(lengths)) == (10_000_000, 100_001)
+        assert (max(lengths), len(lengths)) == expected
 
 
 CONLLU = """# newdoc id = d
@@ -117,7 +123,7 @@ def test_csv(tmp_path: Path) -> None:
     quoted = ["Do", "n't", ",", '"', "he", '"', "said", ",", "now", "."]
     assert summary(path) == [(quoted, 2, None), ([], 4, None), (["Bye"], 6, None)]
     assert [line for _, line, _ in summary(path, column="id")] == [2, 4, 6]
-    assert [found.id for found in read_sentences(path, id_column="id")] == ["7", "8", "9"]
+    assert [found.id for found in read_sentences(path, columns=RowOptions(id_column="id"))] == ["7", "8", "9"]
     assert next(read_sentences(path, tokenizer="whitespace")).tokens == [
         "Don't,",
         '"he"',
@@ -154,7 +160,11 @@ def test_parquet(tmp_path: Path) -> None:
     table = pa.table({"text": pa.array(texts).dictionary_encode(), "words": lists, "n": range(3000)})
     pq.write_table(table, path, row_group_size=500)
     progress = ReadProgress()
-    assert [found.tokens for found in read_sentences(path, progress=progress)] == [["It", "'s"], [], []] * 1000
+    assert [found.tokens for found in read_sentences(path, columns=RowOptions(progress=progress))] == [
+        ["It", "'s"],
+        [],
+        [],
+    ] * 1000
     assert 0.9 * path.stat().st_size < progress.bytes_read <= path.stat().st_size == progress.bytes_total
     found = summary(path, column="words", id_column="n")
     assert [tokens for tokens, _, _ in found] == [["it", "'s x"], [], []] * 1000
@@ -164,16 +174,16 @@ def test_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
-        ("a.csv", "a,b\n1,2\n", {}, "several columns. Choose the one that holds the text: a, b"),
-        ("a.csv", "a,b\n1,2\n", {"column": "c"}, "no column 'c'. It has: a, b"),
+        ("a.csv", "a,b\n1,2\n", {}, "several columns. Name the one that holds the text \\(--column\\): a, b"),
+        ("a.csv", "a,b\n1,2\n", {"column": "c"}, "no column 'c' \\(--column\\). It has: a, b"),
         ("a.csv", "a,b\n1,2\n", {"column": "5"}, "has 2 columns; there is no column 5"),
         ("a.csv", "a,text\n1,2\n3\n", {}, "line 3: 1 columns, but column 2"),
         ("a.csv", 'text\n"open\nline\n', {}, "line 2: broken table"),
-        ("a.jsonl", '{"text": "a"}\n{"text": \n', {}, "line 2: not JSON"),
-        ("a.jsonl", '{"text": "a"}\n{"other": 1, "x": 2}\n', {}, "line 2, has several columns"),
+        ("a.jsonl", '{"text": "a"}\n{"text": \n', {}, "line 2 is not JSON"),
+        ("a.jsonl", '{"text": "a"}\n{"other": 1, "x": 2}\n', {}, "line 2 has several columns"),
         ("a.jsonl", '{"text": [1, 2]}\n', {}, "line 1: expected text or a list of tokens"),
-        ("a.jsonl", "[" * 100_000, {}, "line 1: not JSON"),
-        ("a.jsonl", '{"text": "a"}\n' + "9" * 5000, {}, "line 2: not JSON .*integer string"),
+        ("a.jsonl", "[" * 100_000, {}, "line 1 is not JSON"),
+        ("a.jsonl", '{"text": "a"}\n' + "9" * 5000, {}, "line 2 is not JSON .*integer string"),
         ("a.parquet", "no parquet at all", {}, "Cannot read .* as Parquet"),
         ("a.txt", "a", {"column": "text"}, "read as lines, which has none"),
     ],

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from elmo.errors import ConfigError, InputError
-from elmo.text.inputs import FORMATS, ReadProgress, read_sentences
+from elmo.text.inputs import FORMATS, ReadProgress, RowOptions, read_sentences
 
 
 def test_formats_go_by_the_name_and_inputs_by_their_order(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_formats_go_by_the_name_and_inputs_by_their_order(tmp_path: Path) -> Non
     (tmp_path / "c.txt").write_text("it's")
     inputs = [tmp_path / "b.tok", tmp_path / "a.csv.gz", tmp_path / "empty.txt", tmp_path / "c.txt"]
     progress = ReadProgress()
-    found = list(read_sentences(inputs, progress=progress))
+    found = list(read_sentences(inputs, columns=RowOptions(progress=progress)))
     assert [(Path(sentence.source).name, sentence.tokens) for sentence in found] == [
         ("b.tok", ["it's"]),
         ("a.csv.gz", ["it", "'s"]),
@@ -33,7 +33,7 @@ def test_formats_go_by_the_name_and_inputs_by_their_order(tmp_path: Path) -> Non
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("Héllo you\n\n".encode())))
     progress = ReadProgress()
-    found = list(read_sentences("-", progress=progress))
+    found = list(read_sentences("-", columns=RowOptions(progress=progress)))
     assert [(sentence.tokens, sentence.source) for sentence in found] == [
         (["Héllo", "you"], "<stdin>"),
         ([], "<stdin>"),
@@ -44,7 +44,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_settings_are_refused_before_anything_is_read() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'conllu'"):
         read_sentences("-", format="conll")
-    with pytest.raises(ConfigError, match="no tokeniser 'spacy'"):
+    with pytest.raises(ConfigError, match="no tokenizer 'spacy'"):
         read_sentences("-", tokenizer="spacy")
     with pytest.raises(InputError, match="There is no file"):
         read_sentences("nowhere.txt")

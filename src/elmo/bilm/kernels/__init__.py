@@ -1,4 +1,4 @@
-"""The fast CPU form of the biLM's equations: plain C behind the readable modules' interface.
+"""The fast CPU form of the functions in `reference`: plain C. Takes tensors and a config; `ops` decides when it runs.
 
 from elmo.bilm.kernels import kernel_info
 kernel_info()  # KernelInfo(name="avx512", reason="the fastest this processor has")

@@ -1,4 +1,4 @@
-"""The compiled library: finding it, choosing the variant for this processor, and its structures as ctypes sees them.
+"""The compiled library: finding it, choosing the variant for this processor, calling it as `kernels.h` declares.
 
 The environment variable ELMO_KERNEL forces a variant ("portable", "avx2", "avx512") or turns the kernels off ("off").
 Nothing here knows what an LSTM is; `packing` and the files after it do.
@@ -9,233 +9,32 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
+from itertools import count, takewhile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Literal
 
 import torch
 
-from elmo.errors import ConfigError
+from elmo.bilm.kernels.header import Header
+from elmo.errors import ConfigError, InputError
 
-VARIANTS = ("portable", "avx2", "avx512")
-
-_int = ctypes.c_int64
-_pointer = ctypes.c_void_p
-
-
-class Matrix(ctypes.Structure):
-    """`elmo_matrix` of kernels.h."""
-
-    _fields_ = (("panels", _pointer), ("format", _int), ("scale", _pointer), ("correction", _pointer))
+Precision = Literal["float32", "float16", "int8", "bfloat16"]
+"""Of packed weights. float16 is faster to read; int8 and bfloat16 are also faster to multiply."""
 
 
-class Layer(ctypes.Structure):
-    """`elmo_layer` of kernels.h."""
-
-    _fields_ = (
-        ("input_dim", _int),
-        ("num_cells", _int),
-        ("hidden_dim", _int),
-        ("input_weight", Matrix),
-        ("recurrent_weight", Matrix),
-        ("projection_weight", Matrix),
-        ("bias", _pointer),
-        ("cell_clip", ctypes.c_float),
-        ("projection_clip", ctypes.c_float),
-        ("skip", _int),
-    )
+_header = Header(Path(__file__).with_name("kernels.h"))
+struct = SimpleNamespace(**_header.structures)
+"""The structures of kernels.h by their names there: `struct.elmo_layer(...)`."""
 
 
-class Direction(ctypes.Structure):
-    """`elmo_direction` of kernels.h."""
-
-    _fields_ = (
-        ("layers", ctypes.POINTER(Layer)),
-        ("num_layers", _int),
-        ("batch", _int),
-        ("steps", _int),
-        ("reverse", _int),
-        ("positions", _pointer),
-        ("lengths", _pointer),
-        ("rows", _pointer),
-        ("num_rows", _int),
-        ("num_words", _int),
-        ("words", _pointer),
-        ("products", _pointer),
-        ("slots", _pointer),
-        ("hidden_in", _pointer),
-        ("cell_in", _pointer),
-        ("hidden_in_layer", _int),
-        ("hidden_in_row", _int),
-        ("cell_in_layer", _int),
-        ("cell_in_row", _int),
-        ("hidden_out", _pointer),
-        ("cell_out", _pointer),
-        ("out", _pointer),
-        ("out_layer", _int),
-        ("out_row", _int),
-        ("out_step", _int),
-        ("tokens", _int),
-        ("trim", _int),
-    )
-
-
-class Product(ctypes.Structure):
-    """`elmo_product` of kernels.h."""
-
-    keeps_alive: tuple[object, ...]
-    """What the addresses point into."""
-
-    _fields_ = (
-        ("num_rows", _int),
-        ("inner", _int),
-        ("num_columns", _int),
-        ("left", _pointer),
-        ("left_stride", _int),
-        ("right", Matrix),
-        ("bias", _pointer),
-        ("out", _pointer),
-        ("out_stride", _int),
-        ("activation", _int),
-        ("accumulate", _int),
-        ("left_rows", _pointer),
-        ("out_rows", _pointer),
-    )
-
-
-class Highway(ctypes.Structure):
-    """`elmo_highway` of kernels.h."""
-
-    _fields_ = (
-        ("num_rows", _int),
-        ("dim", _int),
-        *((name, _pointer) for name in ("x", "sums", "y", "d_y", "d_sums", "d_x")),
-    )
-
-
-class Packing(ctypes.Structure):
-    """`elmo_packing` of kernels.h."""
-
-    _fields_ = (
-        ("matrix", _pointer),
-        ("second", _pointer),
-        ("stride", _int),
-        ("second_stride", _int),
-        ("split", _int),
-        ("transposed", _int),
-        ("columns", _pointer),
-        ("inner_order", _pointer),
-        ("inner", _int),
-        ("num_panels", _int),
-        ("packed", _pointer),
-    )
-
-
-class Training(ctypes.Structure):
-    """`elmo_training` of kernels.h."""
-
-    _fields_ = (
-        ("layer", Layer),
-        ("cell_weight", Matrix),
-        ("back_weight", Matrix),
-        ("batch", _int),
-        ("steps", _int),
-        ("lengths", _pointer),
-        ("x", _pointer),
-        ("x_row", _int),
-        ("x_step", _int),
-        *((name, _pointer) for name in ("hidden_in", "cell_in", "out", "hidden_out", "cell_out")),
-        *((name, _pointer) for name in ("gates", "cells", "raw")),
-        *((name, _pointer) for name in ("d_out", "d_hidden_out", "d_cell_out")),
-        *((name, _pointer) for name in ("d_x", "d_hidden_in", "d_cell_in")),
-        *((name, _pointer) for name in ("d_input_weight", "d_recurrent_weight", "d_bias", "d_projection_weight")),
-        *((name, _pointer) for name in ("d_gates", "outputs", "d_projected", "turned")),
-    )
-
-
-class Bank(ctypes.Structure):
-    """`elmo_bank` of kernels.h."""
-
-    _fields_ = (
-        ("width", _int),
-        ("num_filters", _int),
-        ("first_filter", _int),
-        ("weight", _pointer),
-        ("bias", _pointer),
-        ("d_weight", _pointer),
-        ("d_bias", _pointer),
-    )
-
-
-class CharCnn(ctypes.Structure):
-    """`elmo_char_cnn` of kernels.h."""
-
-    _fields_ = (
-        ("banks", ctypes.POINTER(Bank)),
-        ("num_banks", _int),
-        ("num_blocks", _int),
-        ("dim", _int),
-        ("max_characters", _int),
-        ("activation", _int),
-        ("num_filters", _int),
-        ("num_words", _int),
-        ("spelling", _pointer),
-        ("lengths", _pointer),
-        ("num_characters", _int),
-        ("padding", _int),
-        ("embedding", _pointer),
-        ("out", _pointer),
-        ("winner", _pointer),
-        ("d_out", _pointer),
-        ("d_embedding", _pointer),
-    )
-
-
-class Gates(ctypes.Structure):
-    """`elmo_gates` of kernels.h."""
-
-    _fields_ = (
-        ("carry", Matrix),
-        ("transform", Matrix),
-        ("carry_bias", _pointer),
-        ("transform_bias", _pointer),
-    )
-
-
-class Encoder(ctypes.Structure):
-    """`elmo_encoder` of kernels.h."""
-
-    _fields_ = (
-        ("cnn", CharCnn),
-        ("num_ids", _int),
-        ("highways", ctypes.POINTER(Gates)),
-        ("num_highways", _int),
-        ("projection", Matrix),
-        ("projection_bias", _pointer),
-        ("out_dim", _int),
-    )
-
-
-class Softmax(ctypes.Structure):
-    """`elmo_softmax` of kernels.h."""
-
-    _fields_ = (
-        ("num_tokens", _int),
-        ("num_words", _int),
-        ("dim", _int),
-        ("states", _pointer),
-        ("words", _pointer),
-        ("turned", _pointer),
-        ("turned_stride", _int),
-        *((name, _pointer) for name in ("bias", "absent", "target", "log_total", "d_states", "d_words", "d_bias")),
-    )
-
-
-ACTIVATIONS = {"identity": 0, "relu": 1, "tanh": 2, "sigmoid": 3}
-"""The numbers of kernels.h."""
+def number(name: str) -> int:
+    """The number of a precision, an activation or an error in kernels.h, where it is called ELMO_NAME."""
+    return _header.numbers[f"ELMO_{name.upper()}"]
 
 
 @dataclass(frozen=True)
@@ -256,16 +55,12 @@ def _library_path() -> Path | None:
 def _layout() -> int:
     """As `elmo_layout` of dispatch.c."""
     mixed = 0
-    for struct in (Layer, Direction, Product, Highway, Packing, Training, CharCnn, Bank, Softmax, Encoder):
-        mixed = mixed * 1009 + ctypes.sizeof(struct)
+    for structure in _header.structures.values():
+        mixed = mixed * 1009 + ctypes.sizeof(structure)
     return ctypes.c_int64(mixed).value
 
 
-def _layout_of(library: ctypes.CDLL) -> int:
-    if not hasattr(library, "elmo_layout"):
-        return -1
-    library.elmo_layout.restype = _int
-    return int(library.elmo_layout())
+_OTHER_SOURCES = "the compiled library was built from other sources; install the package again"
 
 
 @cache
@@ -278,38 +73,18 @@ def _load() -> ctypes.CDLL | str:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         return f"the compiled library does not load ({error})"
-    if _layout_of(library) != _layout():
-        return "the compiled library belongs to other sources; install the package again"
-    library.elmo_choose.argtypes = (ctypes.c_char_p,)
-    library.elmo_name.restype = ctypes.c_char_p
-    library.elmo_vector_length.restype = _int
-    library.elmo_map.argtypes = (_int,)
-    library.elmo_map.restype = _pointer
-    library.elmo_unmap.argtypes = (_pointer, _int)
-    library.elmo_scratch_take.argtypes = (_int,)
-    library.elmo_scratch_take.restype = _pointer
-    library.elmo_scratch_give.argtypes = (_pointer,)
-    library.elmo_pack.argtypes = (ctypes.POINTER(Packing), _int)
-    library.elmo_convert.argtypes = (_pointer, _int, _int, ctypes.POINTER(Matrix), _int)
-    library.elmo_activate.argtypes = (_pointer, _pointer, _int, _int)
-    library.elmo_multiply.argtypes = (ctypes.POINTER(Product), _int, _int)
-    library.elmo_turn.argtypes = (_pointer, _int, _int, _int, _pointer, _int, _int)
-    library.elmo_highway_layer.argtypes = (ctypes.POINTER(Highway), _int, _int)
-    library.elmo_forward.argtypes = (ctypes.POINTER(Direction), _int, _int)
-    library.elmo_train_forward.argtypes = (ctypes.POINTER(Training), _int)
-    library.elmo_train_backward.argtypes = (ctypes.POINTER(Training), _int)
-    library.elmo_spell.argtypes = (_pointer, _int, _int, _int, _int, _int, _pointer, _pointer, _pointer)
-    library.elmo_spell.restype = _int
-    library.elmo_convolve.argtypes = (ctypes.POINTER(CharCnn), _int, _int)
-    library.elmo_encode.argtypes = (ctypes.POINTER(Encoder), _pointer, _int, _int, _pointer, _int)
-    library.elmo_softmax_loss.argtypes = (ctypes.POINTER(Softmax), _int, _int)
-    library.elmo_sample.argtypes = (_pointer, _pointer, _int)
-    library.elmo_sample.restype = _int
+    for name, (result, arguments) in _header.functions.items():
+        function = getattr(library, name, None)
+        if function is None:
+            return _OTHER_SOURCES
+        function.restype, function.argtypes = result, arguments
+    if library.elmo_layout() != _layout():
+        return _OTHER_SOURCES
     return library
 
 
 class _Chosen:
-    """The variant in use; None until somebody asks."""
+    """The variant in use; None before the first use."""
 
     info: KernelInfo | None = None
 
@@ -317,7 +92,7 @@ class _Chosen:
 def select(name: str | None = None) -> KernelInfo:
     """Use the named variant ("off" for none, None for what ELMO_KERNEL says or the best) from now on.
 
-    Matrices packed for another variant are packed anew when next used.
+    Matrices packed for another variant are packed again when they are next used.
     """
     forced = name if name is not None else os.environ.get("ELMO_KERNEL", "")
     library = _load()
@@ -325,14 +100,21 @@ def select(name: str | None = None) -> KernelInfo:
         _Chosen.info = KernelInfo("torch", "the kernels are switched off (ELMO_KERNEL=off)")
     elif isinstance(library, str):
         _Chosen.info = KernelInfo("torch", library)
-    elif forced not in ("", *VARIANTS):
-        raise ConfigError(f"ELMO_KERNEL is {forced!r}; expected one of {', '.join(VARIANTS)}, off.")
+    elif forced not in ("", *variants()):
+        raise ConfigError(f"ELMO_KERNEL is {forced!r}; expected one of {', '.join(variants())}, off.")
     elif library.elmo_choose(forced.encode()) != 0:
         raise ConfigError(f"ELMO_KERNEL asks for {forced}, which this processor does not have; unset it.")
     else:
         found = library.elmo_name().decode()
         _Chosen.info = KernelInfo(found, f"forced to {forced}" if forced else "the fastest this processor has")
     return _Chosen.info
+
+
+def variants() -> list[str]:
+    """The instruction sets that the library was built for, the slowest first; this processor may not have all."""
+    library = _load()
+    names = () if isinstance(library, str) else takewhile(bool, map(library.elmo_variant_name, count()))
+    return [name.decode() for name in names]
 
 
 def kernel_info() -> KernelInfo:
@@ -359,43 +141,59 @@ def vector_length() -> int:
 
 def has_fast_bfloat16() -> bool:
     """Whether this processor multiplies bfloat16 faster than float32."""
-    return available() and bool(library().elmo_fast_pairs())
+    return available() and bool(library().elmo_fast_bf16())
 
 
 def num_threads() -> int:
-    """As many as torch may use: `torch.set_num_threads` and OMP_NUM_THREADS hold for the kernels too."""
+    """As many as torch may use: `torch.set_num_threads` and OMP_NUM_THREADS apply to the kernels too."""
     return torch.get_num_threads()
 
 
-def takes(tensor: torch.Tensor) -> bool:
-    """Whether this is what the library reads: float32 on the CPU."""
-    return tensor.is_cpu and tensor.dtype == torch.float32
+def takes(tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether the kernels run and can read these tensors: float32 on the CPU."""
+    return available() and all(tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
 
 
-def sample(addresses: Sequence[int], counts: Sequence[int]) -> int:
-    """A number that depends on a few values of each array of so many floats."""
-    # ctypes' own arrays take several times as long to make, and this is asked before every batch.
-    where, many = array("q", addresses), array("q", counts)
-    return int(library().elmo_sample(where.buffer_info()[0], many.buffer_info()[0], len(where)))
+def training_precision() -> Precision:
+    """bfloat16 inside torch's autocast to it, where this processor has instructions for it; otherwise float32."""
+    wanted = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    return "bfloat16" if wanted and has_fast_bfloat16() else "float32"
 
 
-class Block:
-    """Memory of the library's own, in huge pages where there are any, freed with the object."""
+def check(code: int) -> None:
+    """Raise the error for what a function of the library returned. The reference raises the same errors."""
+    if code >= 0:
+        return
+    if code == number("no_memory"):
+        raise MemoryError("No memory for the kernels' working buffers; use a smaller batch.")
+    if code == number("bad_length"):
+        raise InputError("The length of a sentence is below 0 or above the number of tokens in the batch.")
+    if code == number("bad_position"):
+        raise IndexError("A position in the batch is not the number of a row in the table of words.")
+    if code == number("bad_character"):
+        raise IndexError("A character id is not the number of a row in the character embedding.")
+    raise AssertionError(code)
 
-    def __init__(self, num_bytes: int) -> None:
-        num_bytes = max(num_bytes, 1)
-        self.address: int = library().elmo_map(num_bytes)
-        if not self.address:
-            raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB of packed weights.")
-        weakref.finalize(self, library().elmo_unmap, self.address, num_bytes)
+
+def mapped(num_bytes: int) -> torch.Tensor:
+    """Memory of the library for as long as the tensor exists, in huge pages where there are any; bytes."""
+    num_bytes = max(num_bytes, 1)
+    address = library().elmo_map(num_bytes)
+    if not address:
+        raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB of packed weights.")
+    return _tensor_at(address, num_bytes, library().elmo_unmap, address, num_bytes)
 
 
-class Scratch:
-    """Memory for the time of an update, kept by the library for the next one."""
+def scratch(num_bytes: int) -> torch.Tensor:
+    """The same from blocks that the library reuses, because new pages are slow; bytes."""
+    num_bytes = max(num_bytes, 1)
+    address = library().elmo_scratch_take(num_bytes)
+    if not address:
+        raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB; use a smaller batch or fewer steps.")
+    return _tensor_at(address, num_bytes, library().elmo_scratch_give, address)
 
-    def __init__(self, num_bytes: int) -> None:
-        num_bytes = max(num_bytes, 1)
-        self.address: int = library().elmo_scratch_take(num_bytes)
-        if not self.address:
-            raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB; use a smaller batch or fewer steps.")
-        weakref.finalize(self, library().elmo_scratch_give, self.address)
+
+def _tensor_at(address: int, num_bytes: int, free: Callable[..., None], *arguments: int) -> torch.Tensor:
+    memory = (ctypes.c_uint8 * num_bytes).from_address(address)
+    weakref.finalize(memory, free, *arguments)  # the tensor holds a reference to `memory`
+    return torch.frombuffer(memory, dtype=torch.uint8)

@@ -1,10 +1,10 @@
 /* The character CNN: see elmo_char_cnn in kernels.h.
 
-   Blocks are numbered from the last bank's to the first's, because the widest filters come last and take longest:
-   threads that draw blocks in turn then finish together.
+   Blocks are numbered from the last bank to the first, because the widest filters come last and take longest: threads
+   that take blocks in turn then finish at about the same time.
 
-   Past its end a word is padding, which the trained filters see.  All windows of padding alone have one value, so it
-   stands in for them when there is room for any. */
+   After its end a word is padded, and the filters see the padding.  All windows of padding alone have the same value,
+   which is computed once. */
 
 typedef struct {
     const elmo_bank *bank;
@@ -30,7 +30,7 @@ static void make_products(const elmo_char_cnn *n, filter_block b, float *product
         for (int64_t c = 0; c < n->num_characters; c += MR) {
             int64_t count = min64(MR, n->num_characters - c);
             for (int64_t i = 0; i < count; i++) rows[i] = n->embedding + (c + i) * n->dim;
-            chain_of_floats(count, rows, INT64_MAX, 0, 0, n->dim, (const char *)weight, NOTHING_AHEAD(weight),
+            chain_fp32(count, rows, INT64_MAX, 0, 0, n->dim, (const char *)weight, NOTHING_AHEAD(weight),
                             products + (place * n->num_characters + c) * NR, 1);
         }
 }
@@ -45,7 +45,7 @@ INLINE void add_window(const float *products, int64_t characters, const int32_t 
     }
 }
 
-/* How many windows of a word are its own, and whether one of padding alone comes after them. */
+/* The number of windows that contain a character of the word, and whether windows of padding alone follow. */
 INLINE int64_t own_windows(const elmo_char_cnn *n, int64_t width, int64_t length, int *padded)
 {
     int64_t all = n->max_characters - width + 1;
@@ -110,7 +110,7 @@ static int convolve(const elmo_char_cnn *n, int64_t index)
 {
     filter_block b = find_block(n, index);
     float *products = elmo_scratch_take(b.bank->width * n->num_characters * NR * sizeof(float));
-    if (!products) return -1;
+    if (!products) return ELMO_NO_MEMORY;
     make_products(n, b, products);
     if (n->winner) convolve_words(n, b, products, 1);
     else convolve_words(n, b, products, 0);
@@ -118,7 +118,7 @@ static int convolve(const elmo_char_cnn *n, int64_t index)
     return 0;
 }
 
-/* Gradients of the products: each word's goes to the characters of its winning window. */
+/* Gradients of the products: each word's goes to the characters of the window with the maximum. */
 static void products_backward(const elmo_char_cnn *n, filter_block b, float *d_products, float *d_bias)
 {
     int64_t column = b.bank->first_filter + b.number * NR, width = b.bank->width, step = n->num_characters * NR;
@@ -166,7 +166,7 @@ static int convolve_backward(const elmo_char_cnn *n, int64_t index)
     int64_t products = b.bank->width * n->num_characters * NR, weights = b.bank->width * n->dim * NR;
     float *d_products = elmo_scratch_take(products * sizeof(float));
     float *d_embedding = n->d_embedding + index * n->num_characters * n->dim;
-    if (!d_products) return -1;
+    if (!d_products) return ELMO_NO_MEMORY;
     memset(d_products, 0, products * sizeof(float));
     memset(d_embedding, 0, n->num_characters * n->dim * sizeof(float));
     memset(b.bank->d_weight + b.number * weights, 0, weights * sizeof(float));

@@ -1,34 +1,39 @@
-/* What Python calls: picks the variant for this processor and shares work out among threads. */
+/* The functions that Python calls: they choose the variant for this processor and divide work among threads. */
 
 #include "kernels.h"
 
 #include <string.h>
 
-static const elmo_variant *chosen;
-int elmo_has_vnni, elmo_has_bf16;
+enum { MOST_VARIANTS = 8 };
 
-/* "portable", "avx2", "avx512", or "" for the best there is; 0 if this processor has it. */
+static const elmo_variant *variants[MOST_VARIANTS]; /* the slowest first */
+static int64_t num_variants;
+static const elmo_variant *chosen;
+
+void elmo_register(const elmo_variant *variant)
+{
+    if (num_variants == MOST_VARIANTS) return;
+    int64_t place = num_variants++;
+    for (; place && variants[place - 1]->rank > variant->rank; place--) variants[place] = variants[place - 1];
+    variants[place] = variant;
+}
+
+const char *elmo_variant_name(int64_t index)
+{
+    return index >= 0 && index < num_variants ? variants[index]->name : 0;
+}
+
 int elmo_choose(const char *name)
 {
     const elmo_variant *found = 0;
-    if (!*name || !strcmp(name, "portable")) found = &elmo_portable;
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    elmo_has_vnni = __builtin_cpu_supports("avx512vnni") > 0;
-    elmo_has_bf16 = __builtin_cpu_supports("avx512bf16") > 0;
-    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (avx2 && (!*name || !strcmp(name, "avx2"))) found = &elmo_avx2;
-    if (avx512 && (!*name || !strcmp(name, "avx512"))) found = &elmo_avx512;
-#endif
+    for (int64_t i = 0; i < num_variants; i++)
+        if ((!*name || !strcmp(name, variants[i]->name)) && variants[i]->supported()) found = variants[i];
     if (found) chosen = found;
     return found ? 0 : -1;
 }
 
 const char *elmo_name(void) { return chosen->name; }
-/* Whether products of bfloat16 are faster than those of floats. */
-int elmo_fast_pairs(void) { return elmo_has_bf16 && !strcmp(chosen->name, "avx512"); }
+int elmo_fast_bf16(void) { return chosen->fast_bf16(); }
 int64_t elmo_vector_length(void) { return chosen->vector_length; }
 
 enum { PACK_PARTS = 8 };
@@ -55,15 +60,15 @@ static void convert_part(void *context, int64_t part)
     const convert_job *j = context;
     int64_t first = part * j->num_panels / PACK_PARTS, last = (part + 1) * j->num_panels / PACK_PARTS;
     int64_t width = 4 * chosen->vector_length, inner = j->inner;
-    int64_t bytes = j->format == ELMO_BYTES   ? (inner + 3) / 4 * 4 * width
-                    : j->format == ELMO_PAIRS ? (inner + 1) / 2 * 4 * width
-                                              : inner * width * 2;
+    int64_t bytes = j->format == ELMO_INT8       ? (inner + 3) / 4 * 4 * width
+                    : j->format == ELMO_BFLOAT16 ? (inner + 1) / 2 * 4 * width
+                                                 : inner * width * 2;
     chosen->convert(j->packed + first * inner * width, inner, last - first, j->format,
                     (char *)j->to->panels + first * bytes, (float *)j->to->scale + first * width,
                     (int32_t *)j->to->correction + first * width);
 }
 
-/* `to` names the memory that its format needs. */
+/* `to` has its format and the memory for it. */
 void elmo_convert(const float *packed, int64_t inner, int64_t num_panels, elmo_matrix *to, int64_t num_threads)
 {
     convert_job job = {packed, inner, num_panels, to->format, to};
@@ -91,16 +96,16 @@ typedef struct {
     int64_t num_rows, num_columns, stride;
     float *out;
     int64_t out_stride;
-} turn_job;
+} transpose_job;
 
-enum { TURN_PARTS = 16, SIDE = 32 };
+enum { TRANSPOSE_PARTS = 16, SIDE = 32 };
 
-static void turn_part(void *context, int64_t part)
+static void transpose_part(void *context, int64_t part)
 {
-    const turn_job *j = context;
-    int64_t blocks = (j->num_columns + SIDE - 1) / SIDE, last = (part + 1) * blocks / TURN_PARTS * SIDE;
+    const transpose_job *j = context;
+    int64_t blocks = (j->num_columns + SIDE - 1) / SIDE, last = (part + 1) * blocks / TRANSPOSE_PARTS * SIDE;
     if (last > j->num_columns) last = j->num_columns;
-    for (int64_t column = part * blocks / TURN_PARTS * SIDE; column < last; column += SIDE)
+    for (int64_t column = part * blocks / TRANSPOSE_PARTS * SIDE; column < last; column += SIDE)
         for (int64_t row = 0; row < j->num_rows; row += SIDE) {
             int64_t rows = j->num_rows - row < SIDE ? j->num_rows - row : SIDE;
             for (int64_t c = column; c < column + SIDE && c < last; c++)
@@ -110,11 +115,11 @@ static void turn_part(void *context, int64_t part)
 }
 
 /* out[c][r] = matrix[r][c] */
-void elmo_turn(const float *matrix, int64_t num_rows, int64_t num_columns, int64_t stride, float *out,
-               int64_t out_stride, int64_t num_threads)
+void elmo_transpose(const float *matrix, int64_t num_rows, int64_t num_columns, int64_t stride, float *out,
+                    int64_t out_stride, int64_t num_threads)
 {
-    turn_job job = {matrix, num_rows, num_columns, stride, out, out_stride};
-    elmo_parallel(turn_part, &job, TURN_PARTS, num_threads);
+    transpose_job job = {matrix, num_rows, num_columns, stride, out, out_stride};
+    elmo_parallel(transpose_part, &job, TRANSPOSE_PARTS, num_threads);
 }
 
 typedef struct {
@@ -122,7 +127,7 @@ typedef struct {
     int64_t backward;
 } highway_job;
 
-/* Below so many numbers the hand-over to other threads takes longer than the work. */
+/* With fewer numbers, waking other threads takes longer than the work. */
 enum { HIGHWAY_PARTS = 8, FEW_NUMBERS = 1 << 16 };
 
 static void highway_part(void *context, int64_t part)
@@ -150,7 +155,7 @@ typedef struct {
     int64_t groups, *failed;
 } forward_job;
 
-/* Row groups take every `groups`th row, so that long and short sentences spread evenly. */
+/* A group takes every `groups`th row, so that long and short sentences are spread evenly. */
 static void forward_part(void *context, int64_t index)
 {
     const forward_job *j = context;
@@ -168,8 +173,8 @@ static void forward_part(void *context, int64_t index)
     elmo_scratch_give(rows);
 }
 
-/* The first layer's input products that a direction lacks: all of them, in memory taken for the call (`made`), or those
-   whose slot says so, listed in `lists`.  -1 when there is no memory. */
+/* The first layer's input products that are still to be computed: all of them, in memory for this call (`made`), or
+   those with a negative slot, listed in `lists`. */
 static int missing_products(elmo_direction *d, elmo_product *product, void **made, void **lists)
 {
     const elmo_layer *w = d->layers;
@@ -177,10 +182,10 @@ static int missing_products(elmo_direction *d, elmo_product *product, void **mad
     int64_t *words = 0, *slots = 0;
     if (!d->products) {
         d->products = *made = elmo_scratch_take(count * width * sizeof(float));
-        if (!*made) return -1;
+        if (!*made) return ELMO_NO_MEMORY;
     } else {
         words = *lists = elmo_scratch_take(2 * count * sizeof(int64_t));
-        if (!*lists) return -1;
+        if (!*lists) return ELMO_NO_MEMORY;
         slots = words + count;
         count = 0;
         for (int64_t word = 0; word < d->num_words; word++) {
@@ -196,14 +201,28 @@ static int missing_products(elmo_direction *d, elmo_product *product, void **mad
     return 0;
 }
 
-/* 0, or -1 when there is no memory. */
+/* ELMO_BAD_LENGTH or ELMO_BAD_POSITION if a direction would read outside of its arrays. */
+static int check_direction(const elmo_direction *d)
+{
+    for (int64_t row = 0; row < d->batch; row++) {
+        if (d->lengths[row] < 0 || d->lengths[row] > d->steps) return ELMO_BAD_LENGTH;
+        for (int64_t step = 0; step < d->lengths[row]; step++) {
+            int64_t word = d->positions[row * d->steps + step];
+            if (word < 0 || word >= d->num_words) return ELMO_BAD_POSITION;
+        }
+    }
+    return 0;
+}
+
 int elmo_forward(elmo_direction *directions, int64_t count, int64_t num_threads)
 {
     enum { MOST = 4, ROWS_PER_GROUP = 16 };
     elmo_product products[MOST];
     void *made[MOST] = {0}, *lists[MOST] = {0};
     int64_t to_make = 0, failed = 0, groups = num_threads / count, rows = directions[0].num_rows;
-    if (count > MOST) return -1;
+    if (count > MOST) return ELMO_NO_MEMORY;
+    int wrong = check_direction(directions); /* all of them read the same sentences */
+    if (wrong) return wrong;
     for (int64_t i = 0; i < count; i++) {
         if (missing_products(&directions[i], &products[i], &made[i], &lists[i])) failed = 1;
         else to_make += products[i].num_rows;
@@ -217,7 +236,7 @@ int elmo_forward(elmo_direction *directions, int64_t count, int64_t num_threads)
         elmo_scratch_give(made[i]);
         if (made[i]) directions[i].products = 0;
     }
-    return failed ? -1 : 0;
+    return failed ? ELMO_NO_MEMORY : 0;
 }
 
 typedef struct {
@@ -237,10 +256,10 @@ static void train_backward_part(void *context, int64_t part)
     if (chosen->train_backward(j->training, part, j->parts)) j->failed = 1;
 }
 
-static void train_turn_part(void *context, int64_t part)
+static void train_transpose_part(void *context, int64_t part)
 {
     const training_job *j = context;
-    chosen->train_turn(j->training, part, j->parts);
+    chosen->train_transpose(j->training, part, j->parts);
 }
 
 static void train_weights_part(void *context, int64_t part)
@@ -249,7 +268,7 @@ static void train_weights_part(void *context, int64_t part)
     if (chosen->train_weights(j->training, part, j->parts)) j->failed = 1;
 }
 
-/* A thread with fewer rows than this reads the weights for too little work. */
+/* With fewer rows than this, reading the weights costs a thread more than its share of the work saves. */
 static int64_t row_parts(const elmo_training *t, int64_t num_threads)
 {
     enum { ROWS_PER_PART = 8 };
@@ -259,9 +278,11 @@ static int64_t row_parts(const elmo_training *t, int64_t num_threads)
 
 int elmo_train_forward(const elmo_training *training, int64_t num_threads)
 {
+    for (int64_t row = 0; row < training->batch; row++)
+        if (training->lengths[row] < 0 || training->lengths[row] > training->steps) return ELMO_BAD_LENGTH;
     training_job job = {training, row_parts(training, num_threads), 0};
     elmo_parallel(train_forward_part, &job, job.parts, num_threads);
-    return job.failed ? -1 : 0;
+    return job.failed ? ELMO_NO_MEMORY : 0;
 }
 
 int elmo_train_backward(const elmo_training *training, int64_t num_threads)
@@ -269,14 +290,14 @@ int elmo_train_backward(const elmo_training *training, int64_t num_threads)
     training_job job = {training, row_parts(training, num_threads), 0};
     elmo_parallel(train_backward_part, &job, job.parts, num_threads);
     job.parts = num_threads;
-    elmo_parallel(train_turn_part, &job, job.parts, num_threads);
+    elmo_parallel(train_transpose_part, &job, job.parts, num_threads);
     elmo_parallel(train_weights_part, &job, job.parts, num_threads);
-    return job.failed ? -1 : 0;
+    return job.failed ? ELMO_NO_MEMORY : 0;
 }
 
-/* Numbers the characters that occur, from 0 in the order of their ids.  `ids` is [num_words, num_columns]; places past
+/* Renumbers the characters that occur, from 0 in the order of their ids.  `ids` is [num_words, num_columns]; places past
    num_columns are padding.  Fills spelling, lengths and `kept` (the id of each new number, room for num_ids) and
-   returns how many there are, -1 if an id is out of range. */
+   returns how many there are, or ELMO_BAD_CHARACTER if an id is out of range. */
 int64_t elmo_spell(const int64_t *ids, int64_t num_words, int64_t num_columns, int64_t max_characters, int64_t num_ids,
                    int64_t padding, int32_t *spelling, int32_t *lengths, int64_t *kept)
 {
@@ -284,7 +305,7 @@ int64_t elmo_spell(const int64_t *ids, int64_t num_words, int64_t num_columns, i
     memset(kept, 0, num_ids * sizeof(int64_t)); /* first: whether an id occurs; then: its new number */
     kept[padding] = 1;
     for (int64_t i = 0; i < num_words * num_columns; i++) {
-        if (ids[i] < 0 || ids[i] >= num_ids) return -1;
+        if (ids[i] < 0 || ids[i] >= num_ids) return ELMO_BAD_CHARACTER;
         kept[ids[i]] = 1;
     }
     for (int64_t id = 0; id < num_ids; id++) kept[id] = kept[id] ? count++ : -1;
@@ -323,7 +344,7 @@ int elmo_convolve(const elmo_char_cnn *cnn, int64_t backward, int64_t num_thread
 {
     cnn_job job = {cnn, 0};
     elmo_parallel(backward ? convolve_backward_block : convolve_block, &job, cnn->num_blocks, num_threads);
-    return job.failed ? -1 : 0;
+    return job.failed ? ELMO_NO_MEMORY : 0;
 }
 
 typedef struct {
@@ -341,30 +362,16 @@ int elmo_softmax_loss(const elmo_softmax *softmax, int64_t parts, int64_t num_th
 {
     softmax_job job = {softmax, parts, 0};
     elmo_parallel(softmax_task, &job, parts, num_threads);
-    return job.failed ? -1 : 0;
+    return job.failed ? ELMO_NO_MEMORY : 0;
 }
 
-/* A few of the values of each array, mixed: differs when an optimiser has been over them. */
-int64_t elmo_sample(const float *const *arrays, const int64_t *counts, int64_t num_arrays)
-{
-    enum { PLACES = 16 };
-    uint64_t mixed = 0;
-    for (int64_t a = 0; a < num_arrays; a++)
-        for (int64_t i = 0; i < PLACES && i < counts[a]; i++) {
-            uint32_t bits;
-            memcpy(&bits, arrays[a] + i * counts[a] / PLACES % counts[a], sizeof bits);
-            mixed = (mixed ^ bits) * 0x9E3779B97F4A7C15u;
-        }
-    return (int64_t)(mixed ^ mixed >> 32);
-}
-
-/* Sizes of the structures that Python mirrors: a library built from other sources must not be called. */
+/* Sizes of all structures of kernels.h, in its order: a library built from other sources must not be called. */
 int64_t elmo_layout(void)
 {
-    const int64_t sizes[] = {sizeof(elmo_layer),    sizeof(elmo_direction), sizeof(elmo_product),  sizeof(elmo_highway),
-                             sizeof(elmo_packing),  sizeof(elmo_training),  sizeof(elmo_char_cnn), sizeof(elmo_bank),
-                             sizeof(elmo_softmax),  sizeof(elmo_encoder)};
-    int64_t mixed = 0;
-    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) mixed = mixed * 1009 + sizes[i];
-    return mixed;
+    const int64_t sizes[] = {sizeof(elmo_matrix),   sizeof(elmo_layer),    sizeof(elmo_direction), sizeof(elmo_product),
+                             sizeof(elmo_highway),  sizeof(elmo_packing),  sizeof(elmo_training),  sizeof(elmo_bank),
+                             sizeof(elmo_char_cnn), sizeof(elmo_gates),    sizeof(elmo_encoder),   sizeof(elmo_softmax)};
+    uint64_t mixed = 0;
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) mixed = mixed * 1009 + (uint64_t)sizes[i];
+    return (int64_t)mixed;
 }

@@ -1,10 +1,10 @@
-/* The token encoder in one call: what its parts are is in kernels.h, how they work in char_cnn.h, gemm.h, highway.h. */
+/* The token encoder in one call.  Its parts are in char_cnn.h, gemm.h and highway.h. */
 
 #include "kernels.h"
 
 #include <string.h>
 
-/* Words that pass through the layers at a time: bounds the memory. */
+/* Words that are encoded at a time: bounds the memory. */
 enum { WORDS_AT_ONCE = 960 };
 
 static void highway_layer(const elmo_encoder *e, const elmo_gates *w, int64_t rows, float *x, float *sums,
@@ -23,7 +23,7 @@ static void highway_layer(const elmo_encoder *e, const elmo_gates *w, int64_t ro
 static int encode_words(const elmo_encoder *e, const elmo_char_cnn *cnn, float *sums, float *out, int64_t num_threads)
 {
     int64_t rows = cnn->num_words, dim = cnn->num_filters;
-    if (elmo_convolve(cnn, 0, num_threads)) return -1;
+    if (elmo_convolve(cnn, 0, num_threads)) return ELMO_NO_MEMORY;
     for (int64_t i = 0; i < e->num_highways; i++)
         highway_layer(e, &e->highways[i], rows, cnn->out, sums, num_threads);
     const elmo_product projection = {rows,          dim,                e->out_dim, cnn->out,   dim,
@@ -32,8 +32,7 @@ static int encode_words(const elmo_encoder *e, const elmo_char_cnn *cnn, float *
     return 0;
 }
 
-/* Words given by character ids, [num_words, num_columns], become vectors, [num_words, out_dim].  0; -1: no memory;
-   -2: an id is out of range. */
+/* Words given by character ids, [num_words, num_columns], become vectors, [num_words, out_dim]. */
 int elmo_encode(const elmo_encoder *e, const int64_t *ids, int64_t num_words, int64_t num_columns, float *out,
                 int64_t num_threads)
 {
@@ -43,13 +42,13 @@ int elmo_encode(const elmo_encoder *e, const int64_t *ids, int64_t num_words, in
     int64_t *kept = elmo_scratch_take(e->num_ids * (sizeof(int64_t) + dim * sizeof(float)));
     int32_t *spelling = elmo_scratch_take(num_words * (places + 1) * sizeof(int32_t));
     float *found = elmo_scratch_take(at_once * filters * 3 * sizeof(float));
-    int result = kept && spelling && found ? 0 : -1;
+    int result = kept && spelling && found ? 0 : ELMO_NO_MEMORY;
     if (result == 0) {
         int32_t *lengths = spelling + num_words * places;
         float *rows = (float *)(kept + e->num_ids);
         cnn.num_characters = elmo_spell(ids, num_words, num_columns, places, e->num_ids, e->cnn.padding, spelling,
                                         lengths, kept);
-        if (cnn.num_characters < 0) result = -2;
+        if (cnn.num_characters < 0) result = (int)cnn.num_characters;
         for (int64_t c = 0; c < cnn.num_characters; c++) {
             if (kept[c] == e->cnn.padding) cnn.padding = c;
             memcpy(rows + c * dim, e->cnn.embedding + kept[c] * dim, dim * sizeof(float));

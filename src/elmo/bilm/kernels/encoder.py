@@ -1,107 +1,94 @@
 """The whole token encoder of a model that reads characters, without gradients, in one call.
 
-For one sentence the calls between the parts would take as long as a part. Left out: models that also know words by id,
-and autocast; they go part by part (`characters`, `linear`).
+For one sentence, separate calls would take as long as the work itself. Left out: models that also have word ids, and
+autocast; they run layer by layer (`char_cnn`, `dense`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+import ctypes
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from elmo.bilm.kernels import binding, characters
-from elmo.bilm.kernels.packing import PackedMatrix, has_hooks, is_plain, keep_assembled, keep_packed, packed_linear
+from elmo.bilm.config import Activation
+from elmo.bilm.kernels import binding
+from elmo.bilm.kernels.char_cnn import Words, filter_banks
+from elmo.bilm.kernels.packing import PackedMatrix, cached, packed_matrix
 
-if TYPE_CHECKING:
-    from elmo.bilm.token_encoder import CharCnn, Highway, TokenEncoder
+
+class EncoderWeights(NamedTuple):
+    """All tensors of a token encoder that reads characters."""
+
+    embedding: Tensor
+    filters: list[tuple[Tensor, Tensor]]
+    """Each convolution's weight and bias"""
+    highways: list[tuple[Tensor, Tensor, Tensor, Tensor]]
+    """Each highway layer's carry weight, carry bias, transform weight and transform bias"""
+    projection: Sequence[Tensor]
+    """Weight and bias of the linear layer"""
+
+    def tensors(self) -> list[Tensor]:
+        parts: Sequence[Sequence[Tensor]] = [*self.filters, *self.highways, self.projection]
+        return [self.embedding, *(tensor for part in parts for tensor in part)]
 
 
 class PackedEncoder:
-    """All weights of a token encoder as the kernel reads them; the parts are those that `keep_packed` keeps."""
+    """All weights of a token encoder as the kernel reads them; its parts are also cached with their own weights."""
 
-    def __init__(self, cnn: CharCnn, projection: nn.Linear) -> None:
-        convolutions, table = cnn.convolutions, cnn.embedding.weight.detach()
-        banks = keep_packed(convolutions, lambda: characters.FilterBanks(convolutions))
-        self._keep: list[object] = [table, banks.structs, banks.weights, banks.biases]
-        gates = [self._gates(highway.carry, highway.transform) for highway in cast("list[Highway]", list(cnn.highways))]
-        matrix, bias = self._layer(projection)
-        self.struct = binding.Encoder(
-            cnn=binding.CharCnn(
+    def __init__(self, weights: EncoderWeights, max_characters: int, padding: int, activation: Activation) -> None:
+        table, banks = weights.embedding.detach().contiguous(), filter_banks(weights.filters)
+        self._alive: list[object] = [table, banks.structs, banks.weights, banks.biases]
+        gates = [self._gates(*highway) for highway in weights.highways]
+        matrix, bias = self._layer(*weights.projection)
+        self.struct = binding.struct.elmo_encoder(
+            cnn=binding.struct.elmo_char_cnn(
                 banks=banks.structs,
                 num_banks=len(banks.structs),
                 num_blocks=banks.num_blocks,
                 dim=table.shape[1],
-                max_characters=cnn.scheme.max_characters,
-                activation=binding.ACTIVATIONS[cnn.config.activation],
+                max_characters=max_characters,
+                activation=binding.number(activation),
                 num_filters=banks.num_filters,
-                padding=cnn.scheme.padding,
+                padding=padding,
                 embedding=table.data_ptr(),
             ),
             num_ids=len(table),
-            highways=(binding.Gates * len(gates))(*gates),
+            highways=(binding.struct.elmo_gates * len(gates))(*gates),
             num_highways=len(gates),
             projection=matrix.struct,
             projection_bias=bias.data_ptr(),
-            out_dim=projection.out_features,
+            out_dim=len(bias),
         )
 
-    def _layer(self, linear: nn.Linear) -> tuple[PackedMatrix, Tensor]:
-        kept = packed_linear(linear), linear.bias.detach().contiguous()
-        self._keep.append(kept)
-        return kept
+    def _layer(self, weight: Tensor, bias: Tensor) -> tuple[PackedMatrix, Tensor]:
+        layer = packed_matrix(weight), bias.detach().contiguous()
+        self._alive.append(layer)
+        return layer
 
-    def _gates(self, carry: nn.Linear, transform: nn.Linear) -> binding.Gates:
-        (carry_matrix, carry_bias), (transform_matrix, transform_bias) = self._layer(carry), self._layer(transform)
-        return binding.Gates(
-            carry=carry_matrix.struct,
-            transform=transform_matrix.struct,
+    def _gates(self, *weights: Tensor) -> ctypes.Structure:
+        (carry, carry_bias), (transform, transform_bias) = self._layer(*weights[:2]), self._layer(*weights[2:])
+        return binding.struct.elmo_gates(
+            carry=carry.struct,
+            transform=transform.struct,
             carry_bias=carry_bias.data_ptr(),
             transform_bias=transform_bias.data_ptr(),
         )
 
 
-def _modules(cnn: CharCnn, projection: nn.Linear) -> Iterator[nn.Module]:
-    """Those that hold the weights; `modules()` searches for longer than the weights take to be looked at."""
-    yield cnn.embedding
-    yield from cnn.convolutions
-    yield from _linears(cnn, projection)
-
-
-def _linears(cnn: CharCnn, projection: nn.Linear) -> Iterator[nn.Linear]:
-    for highway in cast("list[Highway]", list(cnn.highways)):
-        yield highway.carry
-        yield highway.transform
-    yield projection
-
-
-def fits(encoder: TokenEncoder, spelt: Tensor | None) -> bool:
-    """Whether the kernel can take these: characters alone, plain layers, float32 on the CPU, no gradient asked for."""
-    if torch.is_grad_enabled() or encoder.char_cnn is None or encoder.word_embedding is not None or spelt is None:
-        return False
-    cnn, projection = encoder.char_cnn, encoder.projection
-    if torch.is_autocast_enabled("cpu") or projection is None or any(map(has_hooks, (cnn, *cnn.highways))):
-        return False
-    return characters.fits(spelt, cnn.embedding, convolutions=cnn.convolutions, scheme=cnn.scheme) and all(
-        is_plain(layer, nn.Linear) for layer in _linears(cnn, projection)
+def encode(words: Words, weights: EncoderWeights, activation: Activation) -> Tensor:
+    """The vectors of words given by their characters' ids."""
+    packed = cached(
+        weights.tensors(),
+        ("encoder", words.max_characters, words.padding, activation),
+        lambda: PackedEncoder(weights, words.max_characters, words.padding, activation),
     )
-
-
-def encode(encoder: TokenEncoder, spelt: Tensor) -> Tensor:
-    """The vectors of words given by their characters' ids, when they `fits`."""
-    cnn, projection = encoder.char_cnn, encoder.projection
-    assert cnn is not None and projection is not None
-    packed = keep_assembled(encoder, _modules(cnn, projection), lambda: PackedEncoder(cnn, projection))
-    spelt = spelt.long().contiguous()
-    num_words, num_columns = spelt.shape
-    out = projection.weight.new_empty(num_words, projection.out_features)
-    result = binding.library().elmo_encode(
-        packed.struct, spelt.data_ptr(), num_words, num_columns, out.data_ptr(), binding.num_threads()
+    characters = words.characters.long().contiguous()
+    num_words, num_columns = characters.shape
+    out = weights.embedding.new_empty(num_words, packed.struct.out_dim)
+    code = binding.library().elmo_encode(
+        packed.struct, characters.data_ptr(), num_words, num_columns, out.data_ptr(), binding.num_threads()
     )
-    if result == -1:
-        raise MemoryError("No memory for the token encoder; use a smaller batch.")
-    if result:
-        raise IndexError(f"A character id is not below {packed.struct.num_ids}, the rows of the character embedding.")
+    binding.check(code)
     return out

@@ -1,35 +1,34 @@
-/* Whole products: tiles in the order in which the caches like them, bias and activation at the end. */
+/* Complete products: tiles in an order that suits the caches, then bias and activation. */
 
 /* Terms of K for which a panel stays in the second-level cache while all rows pass over it. */
 #define STRETCH 512
 
 INLINE const char *panel_at(const elmo_matrix *b, int64_t inner, int64_t p, int64_t k)
 {
-    if (b->format == ELMO_BYTES) return (const char *)b->panels + (p * ceil_div(inner, 4) * 4 + k) * NR;
-    if (b->format == ELMO_PAIRS) return (const char *)b->panels + (p * ceil_div(inner, 2) * 2 + k) * NR * 2;
-    return (const char *)b->panels + (p * inner + k) * NR * (b->format == ELMO_HALVES ? 2 : 4);
+    if (b->format == ELMO_INT8) return (const char *)b->panels + (p * ceil_div(inner, 4) * 4 + k) * NR;
+    if (b->format == ELMO_BFLOAT16) return (const char *)b->panels + (p * ceil_div(inner, 2) * 2 + k) * NR * 2;
+    return (const char *)b->panels + (p * inner + k) * NR * (b->format == ELMO_FLOAT16 ? 2 : 4);
 }
 
 /* The tile number `tile` of `tiles` of panel p, rows from `start` on, over terms `from` .. `to`.  Each of several tiles
-   also fetches its share of `next`, where the panel that comes after begins, spread evenly over its time: memory then
-   delivers while the rest is summed from the cache.  A single tile just streams through, which the processor's own
-   prefetching does best undisturbed. */
+   also prefetches its share of `next`, the start of the next panel, spread evenly over its terms: memory is read while
+   the sums come from the cache.  A single tile reads sequentially, which the hardware prefetcher handles best. */
 static void tile_sum(int64_t rows, left_rows a, int64_t start, int64_t inner, int64_t from, int64_t to,
                      const elmo_matrix *b, int64_t p, int64_t tile, int64_t tiles, const char *next, float *sums,
                      int first)
 {
-    int words = b->format == ELMO_BYTES || b->format == ELMO_PAIRS;
-    int64_t terms = words ? terms_of_word(b->format) : 1, bytes = NR * (b->format == ELMO_HALVES ? 2 : 4);
+    int groups = b->format == ELMO_INT8 || b->format == ELMO_BFLOAT16;
+    int64_t terms = groups ? terms_of_group(b->format) : 1, bytes = NR * (b->format == ELMO_FLOAT16 ? 2 : 4);
     int64_t share = (to - from) / terms * bytes / tiles;
     const char *panel = panel_at(b, inner, p, from);
     fetching ahead = NOTHING_AHEAD(panel);
     if (tiles > 1) ahead = (fetching){next + tile * share, share / 2, ceil_div(bytes, 2 * tiles)};
-    if (words) {
-        sum_of_words(rows, a, start, b, p, panel, from / terms, ceil_div(to, terms), ahead, sums, first);
+    if (groups) {
+        sum_of_groups(rows, a, start, b, p, panel, from / terms, ceil_div(to, terms), ahead, sums, first);
         return;
     }
     for (int64_t k = from; k < to; k += CHAIN, first = 0, ahead.from += CHAIN * ahead.step)
-        (b->format == ELMO_HALVES ? chain_of_halves : chain_of_floats)(
+        (b->format == ELMO_FLOAT16 ? chain_fp16 : chain_fp32)(
             rows, a.rows + start, a.block, a.jump, k, min64(CHAIN, to - k), panel_at(b, inner, p, k), ahead,
             sums, first);
 }
@@ -44,8 +43,8 @@ INLINE vf activate_vf(vf x, int64_t activation)
     }
 }
 
-/* One row of a finished tile to its place: added to what earlier stretches left there, then, after the last, with
-   bias and activation. */
+/* Writes one row of a finished tile: adds it to the result of earlier stretches; after the last one, adds the bias and
+   applies the activation. */
 INLINE void finish_vector(const float *sum, float *target, const float *bias, int64_t activation, int add, int last)
 {
     vf x = load(sum);
@@ -58,7 +57,7 @@ static void finish_row(const float *sums, float *target, int64_t width, const fl
                        int add, int last)
 {
     int64_t j = 0;
-    if (activation == ELMO_IDENTITY) /* apart, so that the usual case is a plain loop */
+    if (activation == ELMO_IDENTITY) /* a separate loop, because this is the usual case */
         for (; j + VL <= width; j += VL) finish_vector(sums + j, target + j, bias ? bias + j : 0, 0, add, last);
     else
         for (; j + VL <= width; j += VL) finish_vector(sums + j, target + j, bias ? bias + j : 0, activation, add, last);
@@ -76,9 +75,9 @@ static void multiply(int64_t num_rows, left_rows a, int64_t inner, const elmo_ma
                      float *const *out)
 {
     int64_t tiles = ceil_div(num_rows, MR);
-    int64_t stretch = tiles == 1 || b->format == ELMO_BYTES ? inner : b->format == ELMO_PAIRS ? 2 * STRETCH : STRETCH;
+    int64_t stretch = tiles == 1 || b->format == ELMO_INT8 ? inner : b->format == ELMO_BFLOAT16 ? 2 * STRETCH : STRETCH;
     float sums[MR * NR] __attribute__((aligned(64)));
-    fitted left = fit_rows(num_rows, a, inner, b);
+    converted_rows left = convert_rows(num_rows, a, inner, b);
     a = left.rows;
     for (int64_t from = 0; from < inner; from += stretch) {
         int64_t to = min64(from + stretch, inner);
@@ -99,7 +98,7 @@ static void multiply(int64_t num_rows, left_rows a, int64_t inner, const elmo_ma
     elmo_scratch_give(left.memory);
 }
 
-/* Rows of a product are shared out among `num_parts` threads when there are enough of them, panels otherwise. */
+/* Divides the rows of a product among `num_parts` threads when there are enough of them, otherwise the panels. */
 static void product(const elmo_product *p, int64_t part, int64_t num_parts)
 {
     int64_t panels = ceil_div(p->num_columns, NR), blocks = ceil_div(p->num_rows, MR);
@@ -111,9 +110,9 @@ static void product(const elmo_product *p, int64_t part, int64_t num_parts)
     enum { ROWS = 240 };
     const float *a[ROWS];
     float *out[ROWS];
-    /* Stretches of rows a power of two apart fall into the same few sets of the cache: a copy spaces them. */
+    /* Rows at a power-of-two stride map to the same few cache sets; a copy with another stride avoids this. */
     int64_t spacing = spaced(p->inner);
-    int spread = p->inner > STRETCH && p->num_rows > MR && p->right.format != ELMO_BYTES && p->right.format != ELMO_PAIRS;
+    int spread = p->inner > STRETCH && p->num_rows > MR && p->right.format != ELMO_INT8 && p->right.format != ELMO_BFLOAT16;
     float *copy = spread ? elmo_scratch_take(ROWS * spacing * sizeof(float)) : 0;
     for (int64_t row = first_row; row < last_row; row += ROWS) {
         int64_t rows = min64(ROWS, last_row - row);

@@ -1,18 +1,21 @@
-/* What the Python side hands over, and what every variant (portable, AVX2, AVX-512) provides.
+/* The structures and functions that Python uses, and the functions that each instruction set provides.
 
-   The structures are mirrored field by field in binding.py.  All matrices are row major float32; "packed" is the
-   layout of gemm.h; gates are interleaved: the pre-activations of one row are [cell panel][i, f, g, o][VL cells],
-   `gate_width` floats in all, cells padded with zeros to a whole panel. */
+   header.py reads this file to call the library, so it keeps to what is understood there.  All matrices are row major
+   float32; "packed" is the layout of gemm.h; gates are interleaved: the pre-activations of one row are
+   [cell panel][i, f, g, o][VL cells], `gate_width` floats in all, cells padded with zeros to a whole panel. */
 
 #ifndef ELMO_KERNELS_H
 #define ELMO_KERNELS_H
 
 #include <stdint.h>
 
-/* A packed matrix.  Halves are half-precision numbers in the same places.  Bytes come in fours: [inner / 4][NR][4],
-   column j worth scale[j] each; `correction` takes out what the offset of the left-hand bytes, which are stored
-   unsigned, adds to a column.  Pairs are numbers of sixteen bits cut off floats (bfloat16), [inner / 2][NR][2]. */
-enum { ELMO_FLOATS = 0, ELMO_HALVES = 1, ELMO_BYTES = 2, ELMO_PAIRS = 3 };
+/* Results of the functions that can fail; 0 is success. */
+enum { ELMO_NO_MEMORY = -1, ELMO_BAD_LENGTH = -2, ELMO_BAD_POSITION = -3, ELMO_BAD_CHARACTER = -4 };
+
+/* A packed matrix.  fp16 numbers are in the same order.  int8 come in groups of four: [inner / 4][NR][4], column j in
+   units of scale[j]; `correction` is what the offset of the left-hand int8, which are stored unsigned, adds to a
+   column.  bf16 come in groups of two: [inner / 2][NR][2]. */
+enum { ELMO_FLOAT32 = 0, ELMO_FLOAT16 = 1, ELMO_INT8 = 2, ELMO_BFLOAT16 = 3 };
 
 typedef struct {
     const void *panels; /* NULL: no matrix */
@@ -43,21 +46,21 @@ typedef struct {
     int64_t num_words;
     const float *words;       /* [num_words, input_dim] */
     float *products;          /* first layer's input products, bias included, one row of gate_width per slot;
-                                 NULL: made in the call, and forgotten */
-    const int64_t *slots;     /* [num_words]: the row of `products` that holds each word's, or -1 minus the row, where
-                                 the call is to put them; NULL: a word's own number */
+                                 NULL: computed in the call and not kept */
+    const int64_t *slots;     /* [num_words]: the row of `products` that holds each word's, or -1 minus the row that
+                                 the call has to fill; NULL: the word's index */
     const float *hidden_in, *cell_in;             /* [num_layers, batch, ...] or NULL for zeros */
     int64_t hidden_in_layer, hidden_in_row;       /* strides in floats; row stride 0: one state for every row */
     int64_t cell_in_layer, cell_in_row;
-    float *hidden_out, *cell_out;                 /* [num_layers, batch, ...], contiguous; NULL: not wanted */
+    float *hidden_out, *cell_out;                 /* [num_layers, batch, ...], contiguous; NULL: not needed */
     float *out;       /* this direction's half of [layers + 1, batch, steps - 2 trim, 2 hidden]; NULL: state only */
     int64_t out_layer, out_row, out_step;         /* strides in floats */
     int64_t tokens;   /* whether `out` begins with the token vectors; otherwise with the first LSTM layer */
     int64_t trim;     /* tokens to leave out at both ends of each row: 1 drops the sentence markers */
 } elmo_direction;
 
-/* out = activation(left right + bias), or out += left right, `right` packed.  Row i of the product is made from row
-   left_rows[i] and put into row out_rows[i]; without those, both are i. */
+/* out = activation(left right + bias), or out += left right, `right` packed.  Row i of the product is computed from row
+   left_rows[i] and written to row out_rows[i]; NULL: row i. */
 typedef struct {
     int64_t num_rows, inner, num_columns;
     const float *left;
@@ -84,12 +87,12 @@ typedef struct {
 
 /* How a matrix is packed.  Column j of the result is row columns[j] of `matrix` (-1: zeros); `transposed`: it is that
    column, and row k of the result is row inner_order[k], again -1 for zeros.  Transposed columns from `split` on come
-   from `second`, counted anew. */
+   from `second`, counted from 0. */
 typedef struct {
     const float *matrix, *second;
     int64_t stride, second_stride, split;
     int64_t transposed;
-    const int64_t *columns, *inner_order; /* inner_order NULL: as they are */
+    const int64_t *columns, *inner_order; /* inner_order NULL: row k */
     int64_t inner, num_panels;
     float *packed;
 } elmo_packing;
@@ -98,7 +101,7 @@ typedef struct {
    "In panels" means [columns / NR][steps * batch][NR], the packed layout of a matrix with steps * batch rows. */
 typedef struct {
     elmo_layer layer;
-    elmo_matrix cell_weight; /* projection_weight the other way: [hidden_dim, num_cells]; none without one */
+    elmo_matrix cell_weight; /* projection_weight transposed: [hidden_dim, num_cells]; none without projection */
     elmo_matrix back_weight; /* [gate_width, hidden_dim + input_dim]: recurrent and input weights side by side */
     int64_t batch, steps;
     const int64_t *lengths;                          /* [batch] */
@@ -115,16 +118,16 @@ typedef struct {
     float *d_hidden_in, *d_cell_in;                  /* [batch, ...] */
     float *d_input_weight, *d_recurrent_weight, *d_bias, *d_projection_weight; /* as torch stores the weights */
     float *d_gates;                                  /* in panels */
-    float *outputs;                                  /* in panels: m, made again */
+    float *outputs;                                  /* in panels: m, computed again */
     float *d_projected;                              /* [steps * batch, hidden_dim]: of h before the clip */
-    float *turned;                                   /* [input_dim + 2 hidden_dim + 1, spaced steps * batch] */
+    float *transposed;                               /* [input_dim + 2 hidden_dim + 1, spaced steps * batch] */
 } elmo_training;
 
 /* The character CNN's convolutions, maximum and activation over distinct words.
 
    A window's sum is a sum over its places of products that depend only on the character and the place, so the products
-   of the characters that occur are made once and a window costs additions alone.  Characters are numbered anew, those
-   that occur only.  Filters are handled NR at a time (a block); weights are [block][width * dim][NR], zero padded. */
+   of the characters that occur are computed once, and a window takes additions only.  The characters that occur are
+   renumbered from 0.  Filters are processed NR at a time (a block); weights are [block][width * dim][NR], zero padded. */
 typedef struct {
     int64_t width, num_filters, first_filter;
     const float *weight, *bias;   /* bias padded to whole blocks */
@@ -138,11 +141,11 @@ typedef struct {
     int64_t num_words;
     const int32_t *spelling;      /* [num_words, max_characters], the new numbers */
     const int32_t *lengths;       /* characters of each word, without padding at the end */
-    int64_t num_characters;       /* that occur */
+    int64_t num_characters;       /* different ones that occur */
     int64_t padding;              /* the new number of padding */
     const float *embedding;       /* [num_characters, dim] */
     float *out;                   /* [num_words, num_filters] */
-    uint8_t *winner;              /* [num_words, num_filters]: the place of the maximum; NULL: not wanted */
+    uint8_t *winner;              /* [num_words, num_filters]: the place of the maximum; NULL: not needed */
     const float *d_out;
     float *d_embedding;           /* [num_blocks, num_characters, dim]: each block's part */
 } elmo_char_cnn;
@@ -163,19 +166,19 @@ typedef struct {
     int64_t out_dim;
 } elmo_encoder;
 
-/* -ln of a token's share of exp(logits) summed over `num_words` words and its target, with all gradients.  A logit is
-   the product of state and word plus the word's bias; the target's is given.  d_words and d_bias have a part per
-   thread, which the caller adds up. */
+/* The denominator of each token's softmax over `num_words` words and its target, with all gradients.  A logit is the
+   product of state and word plus the word's bias; the target's is given.  d_words and d_bias have a part per thread,
+   which the caller adds up. */
 typedef struct {
     int64_t num_tokens, num_words, dim;
     const float *states;    /* [num_tokens, dim] */
     const float *words;     /* [num_words, dim] */
-    const float *turned;    /* the same transposed: [dim, turned_stride] */
-    int64_t turned_stride;
+    const float *transposed; /* the same transposed: [dim, transposed_stride] */
+    int64_t transposed_stride;
     const float *bias;      /* [num_words] */
-    const int64_t *absent;  /* [num_tokens]: the word that stands aside for a token, -1 for none */
+    const int64_t *absent;  /* [num_tokens]: the word excluded for a token, -1 for none */
     const float *target;    /* [num_tokens]: the target's logit */
-    float *log_total;       /* [num_tokens]: ln of the sum */
+    float *log_total;       /* [num_tokens]: log of the sum */
     float *d_states;        /* [num_tokens, dim], without the target's part, as are the next two */
     float *d_words;         /* [parts, num_words, dim] */
     float *d_bias;          /* [parts, num_words] */
@@ -185,16 +188,19 @@ enum { ELMO_IDENTITY = 0, ELMO_RELU = 1, ELMO_TANH = 2, ELMO_SIGMOID = 3 };
 
 typedef struct {
     const char *name;
-    int64_t vector_length;
+    int64_t rank;          /* the supported variant with the highest rank is used */
+    int64_t vector_length; /* floats */
+    int (*supported)(void);
+    int (*fast_bf16)(void); /* whether bf16 products are faster than float32 products */
     void (*pack)(const elmo_packing *packing, int64_t first_panel, int64_t last_panel);
-    /* Floats that `pack` made, in another format; fills scale and correction where the format has them. */
+    /* Converts the float32 output of `pack`; fills scale and correction where the format has them. */
     void (*convert)(const float *packed, int64_t inner, int64_t num_panels, int64_t format, void *panels, float *scale,
                     int32_t *correction);
     void (*product)(const elmo_product *product, int64_t part, int64_t num_parts);
     int (*forward)(const elmo_direction *direction);
     int (*train_forward)(const elmo_training *training, int64_t part, int64_t num_parts);
     int (*train_backward)(const elmo_training *training, int64_t part, int64_t num_parts);
-    void (*train_turn)(const elmo_training *training, int64_t part, int64_t num_parts);
+    void (*train_transpose)(const elmo_training *training, int64_t part, int64_t num_parts);
     int (*train_weights)(const elmo_training *training, int64_t part, int64_t num_parts);
     void (*highway)(const elmo_highway *highway, int64_t part, int64_t num_parts);
     void (*highway_backward)(const elmo_highway *highway, int64_t part, int64_t num_parts);
@@ -204,24 +210,42 @@ typedef struct {
     void (*activate)(const float *in, float *out, int64_t length, int64_t activation);
 } elmo_variant;
 
-extern const elmo_variant elmo_portable;
-#if defined(__x86_64__)
-extern const elmo_variant elmo_avx2, elmo_avx512;
-extern int elmo_has_vnni, elmo_has_bf16; /* sums of products of bytes, and of bfloat16, in one instruction */
-#endif
+/* dispatch.c: the instruction sets; each registers itself when the library is loaded. */
+void elmo_register(const elmo_variant *variant);
+const char *elmo_variant_name(int64_t index); /* NULL after the last one */
+int elmo_choose(const char *name);            /* "" for the fastest; 0 if this processor supports it */
+const char *elmo_name(void);
+int elmo_fast_bf16(void);
+int64_t elmo_vector_length(void);
+int64_t elmo_layout(void); /* changes with the structures: a library built from other sources must not be called */
+
+/* dispatch.c: a variant's functions, divided among threads.  Those that can fail return 0 or a number of the enum above. */
+void elmo_pack(elmo_packing *packing, int64_t num_threads);
+void elmo_convert(const float *packed, int64_t inner, int64_t num_panels, elmo_matrix *to, int64_t num_threads);
+void elmo_activate(const float *in, float *out, int64_t length, int64_t activation);
+void elmo_multiply(const elmo_product *products, int64_t count, int64_t num_threads);
+void elmo_transpose(const float *matrix, int64_t num_rows, int64_t num_columns, int64_t stride, float *out,
+                    int64_t out_stride, int64_t num_threads); /* out[c][r] = matrix[r][c] */
+void elmo_highway_layer(const elmo_highway *highway, int64_t backward, int64_t num_threads);
+int elmo_forward(elmo_direction *directions, int64_t count, int64_t num_threads);
+int elmo_train_forward(const elmo_training *training, int64_t num_threads);
+int elmo_train_backward(const elmo_training *training, int64_t num_threads);
+int64_t elmo_spell(const int64_t *ids, int64_t num_words, int64_t num_columns, int64_t max_characters, int64_t num_ids,
+                   int64_t padding, int32_t *spelling, int32_t *lengths, int64_t *kept);
+int elmo_convolve(const elmo_char_cnn *cnn, int64_t backward, int64_t num_threads);
+int elmo_softmax_loss(const elmo_softmax *softmax, int64_t parts, int64_t num_threads);
+
+/* encoder.c */
+int elmo_encode(const elmo_encoder *e, const int64_t *ids, int64_t num_words, int64_t num_columns, float *out,
+                int64_t num_threads);
 
 /* pool.c: run task(context, 0..num_tasks-1) on up to `num_threads` threads, the caller's included. */
 typedef void (*elmo_task)(void *context, int64_t index);
 void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num_threads);
 
-/* dispatch.c: parts of the encoder, spread over threads. */
-int64_t elmo_spell(const int64_t *ids, int64_t num_words, int64_t num_columns, int64_t max_characters, int64_t num_ids,
-                   int64_t padding, int32_t *spelling, int32_t *lengths, int64_t *kept);
-int elmo_convolve(const elmo_char_cnn *cnn, int64_t backward, int64_t num_threads);
-void elmo_multiply(const elmo_product *products, int64_t count, int64_t num_threads);
-void elmo_highway_layer(const elmo_highway *highway, int64_t backward, int64_t num_threads);
-
-/* pool.c: big blocks of memory kept from call to call, aligned to a cache line; NULL if there is none. */
+/* pool.c: memory, aligned to a cache line; NULL if there is none.  Scratch blocks are reused from call to call. */
+void *elmo_map(int64_t bytes);
+void elmo_unmap(void *base, int64_t bytes);
 void *elmo_scratch_take(int64_t bytes);
 void elmo_scratch_give(void *block);
 

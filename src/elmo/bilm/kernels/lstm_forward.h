@@ -1,12 +1,12 @@
 /* Inference: one direction's stack of LSTM layers over a ragged batch.
 
    A step multiplies, activates and clips tile by tile: the gates of VL cells and MR rows never leave the first-level
-   cache.  Input products do not wait for the recurrence: the first layer's are made once per distinct word, the
-   upper layers' for several steps at once where a step alone has too few rows to use a weight well. */
+   cache.  Input products do not depend on the recurrence: the first layer's are computed once per distinct word, the
+   upper layers' for several steps at once where one step has too few rows to reuse a weight. */
 
-/* A step with this many rows takes its input product along in the same pass over the tiles. */
+/* A step with at least this many rows computes its input product in the same pass over the tiles. */
 #define WIDE_STEP 48
-/* Otherwise, input products are made for steps that have about this many rows together. */
+/* Otherwise, input products are computed for several steps that have about this many rows together. */
 #define BLOCK_ROWS 96
 
 INLINE int64_t cell_panels(const elmo_layer *w) { return ceil_div(w->num_cells, VL); }
@@ -39,14 +39,14 @@ typedef struct {
     float **cell, **output;
 } step_rows;
 
-/* `backwards` goes through the panels from the last to the first.  Weights that do not fit the cache as a whole are
-   then partly still there, from the end of the step before, when steps take turns. */
+/* `backwards`: from the last panel to the first.  Steps alternate, so that weights that do not all fit in the cache are
+   partly still there from the end of the step before. */
 static void lstm_step(const elmo_layer *w, const step_rows *s, int backwards)
 {
     int64_t panels = cell_panels(w), tiles = ceil_div(s->num_rows, MR);
     float sums[MR * NR] __attribute__((aligned(64)));
-    fitted x = fit_rows(s->num_rows, PLAIN(s->x), w->input_dim, &w->input_weight);
-    fitted hidden = fit_rows(s->num_rows, PLAIN(s->hidden), w->hidden_dim, &w->recurrent_weight);
+    converted_rows x = convert_rows(s->num_rows, PLAIN(s->x), w->input_dim, &w->input_weight);
+    converted_rows hidden = convert_rows(s->num_rows, PLAIN(s->hidden), w->hidden_dim, &w->recurrent_weight);
     memset(sums, 0, sizeof sums);
     for (int64_t i = 0; i < panels; i++) {
         int64_t p = backwards ? panels - 1 - i : i, next = i + 1 == panels ? p : backwards ? p - 1 : p + 1;
@@ -86,14 +86,13 @@ static void add_and_clip(int64_t width, float *hidden, float clip, const float *
     }
 }
 
-
 /* Working memory of a direction; rows are `spaced` apart. */
 typedef struct {
     prefix_tree tree;
     int64_t hidden_stride, cell_stride;
     float *hidden;       /* [nodes]: h, the recurrent state after each node */
-    float *layer[2];     /* [nodes]: the layers' outputs in turn */
-    float *cell[2];      /* [widest level], in turn */
+    float *layer[2];     /* [nodes]: outputs of this layer and of the one below */
+    float *cell[2];      /* [widest level]: this level and the one before */
     float *output;       /* [widest level]: m, before the projection */
     float *inputs;       /* [most nodes of a block, gate_width] */
     const float **x, **gates, **recurrent, **previous; /* [widest block]: rows of a step */
@@ -129,7 +128,7 @@ static void lay_out(const elmo_direction *d, arena *memory, workspace *s)
     s->projected = carve(memory, rows * sizeof(float *));
 }
 
-/* The state before the first step: h where it lies, c copied into cell[1], where level 0 looks for it. */
+/* The cells before the first step, copied to cell[1], which level 0 reads; h is read in place. */
 static void start_state(const elmo_direction *d, int64_t l, workspace *s)
 {
     int64_t cells = d->layers[l].num_cells, rows = d->cell_in_row ? d->num_rows : 1;
@@ -151,7 +150,7 @@ static void block_inputs(const elmo_layer *w, workspace *s, const float *below, 
              ELMO_IDENTITY, 0, (float *const *)s->gates);
 }
 
-/* Points the step's rows at their parents' state and at where their own goes. */
+/* Pointers to the state of each row's parent, and to where its own goes. */
 static step_rows level_rows(const elmo_direction *d, int64_t l, workspace *s, int64_t t)
 {
     const elmo_layer *w = &d->layers[l];
@@ -170,7 +169,7 @@ static step_rows level_rows(const elmo_direction *d, int64_t l, workspace *s, in
     return (step_rows){rows, 0, fresh ? 0 : s->recurrent, s->gates, fresh ? 0 : s->previous, s->current, s->emitted};
 }
 
-/* Rows that end with this level leave their state. */
+/* Writes the state of the rows that end at this level. */
 static void final_states(const elmo_direction *d, int64_t l, const workspace *s, int64_t t)
 {
     const elmo_layer *w = &d->layers[l];
@@ -186,7 +185,7 @@ static void final_states(const elmo_direction *d, int64_t l, const workspace *s,
     }
 }
 
-/* Writes a layer (NULL: the token vectors) to its places in the batch, zeros past each row's end. */
+/* Writes a layer (NULL: the token vectors) to the output, zeros past each row's end. */
 static void place_layer(const elmo_direction *d, const workspace *s, const float *nodes, int64_t width, float *out)
 {
     for (int64_t r = 0; r < d->num_rows; r++) {
@@ -252,16 +251,16 @@ static int forward(const elmo_direction *d)
 {
     arena count = {0, 0};
     workspace s;
-    grow_tree(d, &count, &s.tree);
-    arena trunk = {elmo_scratch_take(count.used), 0};
-    if (!trunk.base) return -1;
-    grow_tree(d, &trunk, &s.tree);
+    build_tree(d, &count, &s.tree);
+    arena tree_memory = {elmo_scratch_take(count.used), 0};
+    if (!tree_memory.base) return ELMO_NO_MEMORY;
+    build_tree(d, &tree_memory, &s.tree);
     count.used = 0;
     lay_out(d, &count, &s);
     arena memory = {elmo_scratch_take(count.used), 0};
     if (!memory.base) {
-        elmo_scratch_give(trunk.base);
-        return -1;
+        elmo_scratch_give(tree_memory.base);
+        return ELMO_NO_MEMORY;
     }
     lay_out(d, &memory, &s);
     const float *below = 0;
@@ -272,7 +271,7 @@ static int forward(const elmo_direction *d)
     }
     for (int64_t l = 0; l < d->num_layers; l++) {
         const elmo_layer *w = &d->layers[l];
-        /* Without a skip the output is h itself, and h of the layer below must outlive this layer's. */
+        /* Without a skip connection the output is h itself; swapping keeps h of the layer below while this one runs. */
         float *above = s.layer[l & 1];
         run_layer(d, l, &s, below, above);
         if (!w->skip) {
@@ -284,6 +283,6 @@ static int forward(const elmo_direction *d)
         if (out) place_layer(d, &s, below, w->hidden_dim, out + l * d->out_layer);
     }
     elmo_scratch_give(memory.base);
-    elmo_scratch_give(trunk.base);
+    elmo_scratch_give(tree_memory.base);
     return 0;
 }

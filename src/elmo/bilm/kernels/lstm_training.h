@@ -1,13 +1,13 @@
-/* Training: one layer forward, keeping what the gradient needs, and backward.
+/* Training: one layer forward, saving what the gradient needs, and backward.
 
-   Rows of the batch never meet in the recurrence, so each thread takes some of them through all the steps, forward
-   and back.  The gradients of the weights are products over all steps and rows; they come after, shared out by
-   panels.  What backward makes for them lies in panels from the start and needs no packing. */
+   Rows of the batch are independent in the recurrence, so each thread takes some of them through all steps, forward and
+   backward.  The gradients of the weights are products over all steps and rows; they are computed afterwards, divided
+   among threads by panels.  Backward writes their operands in panels, so that they need no packing. */
 
 INLINE int64_t first_row(const elmo_training *t, int64_t part, int64_t parts) { return part * t->batch / parts; }
 INLINE int64_t num_kept(const elmo_training *t) { return t->batch * t->steps; }
 
-/* The rows of one step that have a token, and where their data lie. */
+/* The rows of one step that have a token, with pointers to their data. */
 typedef struct {
     int64_t num_rows;
     int64_t *row; /* in the batch */
@@ -32,7 +32,7 @@ static void find_active(const elmo_training *t, int64_t first, int64_t last, int
         if (step < t->lengths[b]) a->row[a->num_rows++] = b;
 }
 
-/* As cell_update in lstm_forward.h, keeping the gates and the cell before its clip. */
+/* As cell_update in lstm_forward.h, but stores the gates and the cell before its clip. */
 INLINE void cell_forward(const float *sums, const float *bias, const float *previous, float previous_clip, float clip,
                          float *gates, float *cell, float *output)
 {
@@ -47,8 +47,8 @@ INLINE void cell_forward(const float *sums, const float *bias, const float *prev
     store(output, o * tanh_vf(clamp(c, clip)));
 }
 
-/* Where the cells before a step lie, row b at `rows + b * stride`.  Those of an earlier step are kept unclipped; those
-   of the initial state are taken as they come, as in the readable form. */
+/* The cells before a step, row b at `rows + b * stride`.  Those of an earlier step are stored before the clip; those of
+   the initial state are not clipped, as in the reference. */
 typedef struct {
     const float *rows;
     int64_t stride;
@@ -77,8 +77,8 @@ static void step_forward(const elmo_training *t, const active_rows *a, int64_t s
     const elmo_layer *w = &t->layer;
     int64_t panels = cell_panels(w), tiles = ceil_div(a->num_rows, MR), kept = num_kept(t);
     int64_t cells = padded_cells(w);
-    fitted x = fit_rows(a->num_rows, PLAIN(a->x), w->input_dim, &w->input_weight);
-    fitted hidden = fit_rows(a->num_rows, PLAIN(a->hidden), w->hidden_dim, &w->recurrent_weight);
+    converted_rows x = convert_rows(a->num_rows, PLAIN(a->x), w->input_dim, &w->input_weight);
+    converted_rows hidden = convert_rows(a->num_rows, PLAIN(a->hidden), w->hidden_dim, &w->recurrent_weight);
     float sums[MR * NR] __attribute__((aligned(64)));
     for (int64_t p = 0; p < panels; p++) {
         int64_t next = p + 1 < panels ? p + 1 : p;
@@ -160,8 +160,8 @@ static void forward_rows(const elmo_training *t, int64_t first, int64_t last, ar
     for (int64_t b = first; b < last; b++) final_row(t, b);
 }
 
-/* Gradients through one vector of cells.  `d_cell` holds that of c coming from the step after and takes that of the
-   step before; a clip lets through what it did not change. */
+/* Gradients through one vector of cells.  `d_cell` holds the gradient of c from the next step and receives that for the
+   previous one; a clip passes the gradient where it did not change the value. */
 INLINE void cell_backward(vf d_output, const float *gates, const float *cell, const float *previous,
                           float previous_clip, float clip, float *d_cell, float *d_gates, float *output)
 {
@@ -194,7 +194,7 @@ static void tile_backward(const elmo_training *t, const active_rows *a, int64_t 
     }
 }
 
-static void fetch_tile(const elmo_training *t, const active_rows *a, int64_t step, previous_cells previous, int64_t p,
+static void prefetch_tile(const elmo_training *t, const active_rows *a, int64_t step, previous_cells previous, int64_t p,
                        int64_t start, int64_t stop)
 {
     int64_t kept = num_kept(t), cells = padded_cells(&t->layer), last = min64(cell_panels(&t->layer), 4 * p + 4);
@@ -216,18 +216,18 @@ static void step_backward(const elmo_training *t, const active_rows *a, int64_t 
 {
     const elmo_layer *w = &t->layer;
     int64_t panels = ceil_div(w->num_cells, NR), tiles = ceil_div(a->num_rows, MR);
-    fitted left = fit_rows(a->num_rows, PLAIN(a->left), w->hidden_dim, &t->cell_weight);
+    converted_rows left = convert_rows(a->num_rows, PLAIN(a->left), w->hidden_dim, &t->cell_weight);
     float sums[MR * NR] __attribute__((aligned(64)));
     for (int64_t p = 0; p < panels; p++) {
         if (w->num_cells - p * NR < NR) memset(sums, 0, sizeof sums);
         const char *next = panel_at(&t->cell_weight, w->hidden_dim, p + 1 < panels ? p + 1 : p, 0);
         for (int64_t tile = 0; tile < tiles; tile++) {
             int64_t start = tile * a->num_rows / tiles, stop = (tile + 1) * a->num_rows / tiles;
-            fetch_tile(t, a, step, previous, p, start, stop);
+            prefetch_tile(t, a, step, previous, p, start, stop);
             if (t->cell_weight.panels)
                 tile_sum(stop - start, left.rows, start, w->hidden_dim, 0, w->hidden_dim, &t->cell_weight, p, tile, tiles,
                          next, sums, 1);
-            else /* nothing is projected: h is m */
+            else /* without projection h is m */
                 for (int64_t r = start; r < stop; r++)
                     memcpy(sums + (r - start) * NR, a->left[r] + p * NR,
                            min64(NR, w->num_cells - p * NR) * sizeof(float));
@@ -237,7 +237,7 @@ static void step_backward(const elmo_training *t, const active_rows *a, int64_t 
     elmo_scratch_give(left.memory);
 }
 
-/* The gradient of h before its clip: from above and from the step after. */
+/* The gradient of h before its clip: from the layer above and from the next step. */
 static void hidden_backward(const elmo_training *t, int64_t b, int64_t step, const float *d_hidden)
 {
     const elmo_layer *w = &t->layer;
@@ -251,7 +251,7 @@ static void hidden_backward(const elmo_training *t, int64_t b, int64_t step, con
     }
 }
 
-/* A place without a token takes no part: its gradients are zeros, in the products over all rows too. */
+/* Where there is no token all gradients are zeros, also for the products over all rows. */
 static void no_gradient(const elmo_training *t, int64_t b, int64_t step)
 {
     const elmo_layer *w = &t->layer;
@@ -292,7 +292,7 @@ static void backward_rows(const elmo_training *t, int64_t first, int64_t last, a
             a.projected[r] = back + r * spacing;
         }
         step_backward(t, &a, step, cells_before(t, step, initial), d_cells - first * cells);
-        multiply(a.num_rows, (left_rows){a.x, NR, kept * NR, 0, ELMO_FLOATS}, gate_width(w), &t->back_weight, wide, 0,
+        multiply(a.num_rows, (left_rows){a.x, NR, kept * NR, 0, ELMO_FLOAT32}, gate_width(w), &t->back_weight, wide, 0,
                  ceil_div(wide, NR), 0, ELMO_IDENTITY, 0, a.projected);
         for (int64_t r = 0; r < a.num_rows; r++) {
             int64_t b = a.row[r];
@@ -313,7 +313,7 @@ static int with_scratch(rows_task task, const elmo_training *t, int64_t part, in
     arena memory = {0, 0};
     task(t, first, last, &memory);
     memory.base = elmo_scratch_take(memory.used);
-    if (!memory.base) return -1;
+    if (!memory.base) return ELMO_NO_MEMORY;
     memory.used = 0;
     task(t, first, last, &memory);
     elmo_scratch_give(memory.base);
@@ -330,20 +330,20 @@ static int train_backward(const elmo_training *t, int64_t part, int64_t parts)
     return with_scratch(backward_rows, t, part, parts);
 }
 
-INLINE int64_t turned_stride(const elmo_training *t) { return spaced(num_kept(t)); }
+INLINE int64_t transposed_stride(const elmo_training *t) { return spaced(num_kept(t)); }
 
-static void turn_rows(const float *const *rows, int64_t count, int64_t width, float *to, int64_t stride)
+static void transpose_rows(const float *const *rows, int64_t count, int64_t width, float *to, int64_t stride)
 {
     for (int64_t j = 0; j < width; j++)
         for (int64_t i = 0; i < count; i++) to[j * stride + i] = rows[i][j];
 }
 
 /* x^T, the h before each step transposed, a row of ones (for the bias), and the gradient of h transposed. */
-static void train_turn(const elmo_training *t, int64_t part, int64_t parts)
+static void train_transpose(const elmo_training *t, int64_t part, int64_t parts)
 {
     const elmo_layer *w = &t->layer;
-    int64_t width = w->hidden_dim, stride = turned_stride(t), first = part * t->steps / parts;
-    float *hidden_to = t->turned + w->input_dim * stride, *ones = hidden_to + width * stride, *d_to = ones + stride;
+    int64_t width = w->hidden_dim, stride = transposed_stride(t), first = part * t->steps / parts;
+    float *hidden_to = t->transposed + w->input_dim * stride, *ones = hidden_to + width * stride, *d_to = ones + stride;
     enum { ROWS = 16 };
     const float *x[ROWS], *hidden[ROWS], *d[ROWS];
     for (int64_t step = first; step < (part + 1) * t->steps / parts; step++) {
@@ -356,9 +356,9 @@ static void train_turn(const elmo_training *t, int64_t part, int64_t parts)
                 hidden[i] = step ? t->out + (b * t->steps + step - 1) * width : t->hidden_in + b * width;
                 ones[n + i] = 1.0f;
             }
-            turn_rows(x, count, w->input_dim, t->turned + n, stride);
-            turn_rows(hidden, count, width, hidden_to + n, stride);
-            if (w->projection_weight.panels) turn_rows(d, count, width, d_to + n, stride);
+            transpose_rows(x, count, w->input_dim, t->transposed + n, stride);
+            transpose_rows(hidden, count, width, hidden_to + n, stride);
+            if (w->projection_weight.panels) transpose_rows(d, count, width, d_to + n, stride);
         }
     }
 }
@@ -377,22 +377,22 @@ static void place_gradients(const elmo_training *t, int64_t p, const float *sums
     }
 }
 
-/* A panel made by backward as the right-hand side of a product; pairs are made of it in `memory`. */
+/* A panel written by backward, as the right-hand side of a product; converted to bf16 in `memory` if the weights are. */
 static elmo_matrix right_panel(const elmo_training *t, const float *panel, uint16_t *memory)
 {
     int64_t kept = num_kept(t);
-    if (t->back_weight.format != ELMO_PAIRS) return (elmo_matrix){panel, ELMO_FLOATS, 0, 0};
+    if (t->back_weight.format != ELMO_BFLOAT16) return (elmo_matrix){panel, ELMO_FLOAT32, 0, 0};
     for (int64_t n = 0; n < kept; n++)
-        for (int64_t j = 0; j < NR; j++) memory[(n / 2 * NR + j) * 2 + n % 2] = pair_half(panel[n * NR + j]);
+        for (int64_t j = 0; j < NR; j++) memory[(n / 2 * NR + j) * 2 + n % 2] = to_bf16(panel[n * NR + j]);
     for (int64_t j = 0; kept % 2 && j < NR; j++) memory[(kept / 2 * NR + j) * 2 + 1] = 0;
-    return (elmo_matrix){memory, ELMO_PAIRS, 0, 0};
+    return (elmo_matrix){memory, ELMO_BFLOAT16, 0, 0};
 }
 
 /* Memory of train_weights. */
 typedef struct {
     const float **left;
     float **out, *sums;
-    uint16_t *pairs;
+    uint16_t *bf16;
 } weights_space;
 
 static void gate_weights(const elmo_training *t, weights_space *s, left_rows left, int64_t first, int64_t last)
@@ -400,7 +400,7 @@ static void gate_weights(const elmo_training *t, weights_space *s, left_rows lef
     int64_t rows = t->layer.input_dim + t->layer.hidden_dim + 1, kept = num_kept(t);
     for (int64_t j = 0; j < rows; j++) s->out[j] = s->sums + j * NR;
     for (int64_t p = first; p < last; p++) {
-        elmo_matrix panel = right_panel(t, t->d_gates + p * kept * NR, s->pairs);
+        elmo_matrix panel = right_panel(t, t->d_gates + p * kept * NR, s->bf16);
         multiply(rows, left, kept, &panel, NR, 0, 1, 0, ELMO_IDENTITY, 0, s->out);
         place_gradients(t, p, s->sums);
     }
@@ -410,7 +410,7 @@ static void projection_weights(const elmo_training *t, weights_space *s, left_ro
 {
     int64_t width = t->layer.hidden_dim, cells = t->layer.num_cells, kept = num_kept(t);
     for (int64_t p = first; p < last; p++) {
-        elmo_matrix panel = right_panel(t, t->outputs + p * kept * NR, s->pairs);
+        elmo_matrix panel = right_panel(t, t->outputs + p * kept * NR, s->bf16);
         for (int64_t j = 0; j < width; j++) s->out[j] = t->d_projection_weight + j * cells + p * NR;
         multiply(width, left, kept, &panel, min64(NR, cells - p * NR), 0, 1, 0, ELMO_IDENTITY, 0, s->out);
     }
@@ -422,22 +422,22 @@ static int train_weights(const elmo_training *t, int64_t part, int64_t parts)
     int64_t width = w->hidden_dim, rows = w->input_dim + width + 1, kept = num_kept(t);
     weights_space s;
     arena memory = {0, 0};
-    for (int pass = 0; pass < 2; pass++) { /* the first only counts */
+    for (int pass = 0; pass < 2; pass++) { /* the first pass only counts the bytes */
         if (pass) memory.base = elmo_scratch_take(memory.used);
-        if (pass && !memory.base) return -1;
+        if (pass && !memory.base) return ELMO_NO_MEMORY;
         memory.used = 0;
         s.left = carve(&memory, (rows + width) * sizeof(float *));
         s.out = carve(&memory, (rows + width) * sizeof(float *));
         s.sums = carve(&memory, rows * NR * sizeof(float));
-        s.pairs = carve(&memory, (kept + 1) * NR * sizeof(uint16_t));
+        s.bf16 = carve(&memory, (kept + 1) * NR * sizeof(uint16_t));
     }
-    for (int64_t j = 0; j < rows + width; j++) s.left[j] = t->turned + j * turned_stride(t);
+    for (int64_t j = 0; j < rows + width; j++) s.left[j] = t->transposed + j * transposed_stride(t);
     int64_t panels = cell_panels(w), blocks = ceil_div(w->num_cells, NR);
-    fitted gates = fit_rows(rows, PLAIN(s.left), kept, &t->back_weight);
+    converted_rows gates = convert_rows(rows, PLAIN(s.left), kept, &t->back_weight);
     gate_weights(t, &s, gates.rows, part * panels / parts, (part + 1) * panels / parts);
     elmo_scratch_give(gates.memory);
     if (w->projection_weight.panels) {
-        fitted projection = fit_rows(width, PLAIN(s.left + rows), kept, &t->back_weight);
+        converted_rows projection = convert_rows(width, PLAIN(s.left + rows), kept, &t->back_weight);
         projection_weights(t, &s, projection.rows, part * blocks / parts, (part + 1) * blocks / parts);
         elmo_scratch_give(projection.memory);
     }

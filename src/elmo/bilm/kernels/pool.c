@@ -1,10 +1,10 @@
-/* A few threads of our own, asleep between calls, and big blocks of memory kept from call to call.
+/* A thread pool, and large blocks of memory that are reused from call to call.
 
-   To wake a thread takes as long as a small layer for one sentence.  So whoever waits looks out for a moment before it
-   lies down: a sentence's next call comes within that moment.
+   Waking a thread takes as long as a small layer takes for one sentence.  A waiting thread therefore spins for up to
+   SPIN_NS before it sleeps: the next call for the same sentence usually comes within that time.
 
-   No OpenMP: torch brings its own, and two of them in one process fight over the cores.  A second call that comes
-   while the threads are busy runs on its caller's thread alone, so that callers never wait for each other. */
+   OpenMP is not used: torch brings its own, and two OpenMP runtimes in one process compete for the cores.  A call that
+   arrives while the threads are busy runs on its caller's thread alone, so that callers never wait for each other. */
 
 #define _GNU_SOURCE /* sched_getcpu */
 #include "kernels.h"
@@ -29,11 +29,11 @@
 #define PAUSE() (void)0
 #endif
 
-#ifndef LOOK_OUT_NS
-#define LOOK_OUT_NS 1000000
+#ifndef SPIN_NS
+#define SPIN_NS 1000000
 #endif
 
-/* Denormal numbers cost over a hundred cycles each; a state that decays to nothing is full of them. */
+/* Denormal numbers cost over a hundred cycles each; a state that decays to zero is full of them. */
 static uint64_t flush_denormals(void)
 {
 #if defined(__x86_64__)
@@ -63,14 +63,13 @@ static void restore_denormals(uint64_t before)
 
 enum { MAX_WORKERS = 64 };
 
-static pthread_mutex_t shelf_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the blocks of memory */
+static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the blocks of memory */
 static pthread_mutex_t call = PTHREAD_MUTEX_INITIALIZER; /* held by the caller whose tasks run */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
 static int64_t num_workers, wanted;
 static atomic_llong busy, round_number;
-static atomic_int caller_core = -1, worker_core = -1; /* where they were when last seen; any of the workers */
-static int fork_handled;
+static atomic_int caller_core = -1, worker_core = -1; /* the last known cores of the caller and of any worker */
 static struct {
     elmo_task task;
     void *context;
@@ -101,11 +100,11 @@ static int core(void)
 #endif
 }
 
-/* Until the value is another, or the moment is over.  Whoever else wants the core gets it.  On the core of `other` a
-   thread lies down at once: only when it is woken does the system look for a free core. */
-static void look_out(atomic_llong *value, int64_t same, const atomic_int *other)
+/* Spins until the value changes or SPIN_NS have passed, and yields the core to other threads.  A thread on the same
+   core as `other` does not spin: the system looks for a free core only when it wakes a sleeping thread. */
+static void spin_until_changed(atomic_llong *value, int64_t same, const atomic_int *other)
 {
-    int64_t end = nanoseconds() + LOOK_OUT_NS;
+    int64_t end = nanoseconds() + SPIN_NS;
     while (atomic_load(value) == same && nanoseconds() < end) {
         int here = core();
         if (here >= 0 && here == atomic_load(other)) return;
@@ -118,7 +117,7 @@ static void *work(void *argument)
 {
     int64_t number = (int64_t)(intptr_t)argument, seen = 0;
     for (;;) {
-        look_out(&round_number, seen, &caller_core);
+        spin_until_changed(&round_number, seen, &caller_core);
         pthread_mutex_lock(&lock);
         while (atomic_load(&round_number) == seen || number >= wanted) {
             seen = atomic_load(&round_number);
@@ -135,22 +134,29 @@ static void *work(void *argument)
     return 0;
 }
 
-/* A forked child has the parent's memory but none of its threads. */
-static void forget_workers(void)
+/* A forked child has the parent's memory but none of its threads.  The list of blocks must not be changing at
+   that moment; calls in progress continue in the parent alone. */
+static void before_fork(void) { pthread_mutex_lock(&blocks_lock); }
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&blocks_lock); }
+static void after_fork_in_child(void)
 {
     static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static const pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
     call = lock = mutex;
     wake = finished = condition;
-    shelf_lock = mutex;
+    blocks_lock = mutex;
     num_workers = wanted = busy = 0;
+}
+
+__attribute__((constructor)) static void handle_forks(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 /* The number of workers there are, up to `count`, starting those that are missing; `lock` is held. */
 static int64_t have_workers(int64_t count)
 {
     if (count > MAX_WORKERS) count = MAX_WORKERS;
-    if (!fork_handled) fork_handled = pthread_atfork(0, 0, forget_workers) == 0;
     while (num_workers < count) {
         pthread_t thread;
         if (pthread_create(&thread, 0, work, (void *)(intptr_t)num_workers)) break;
@@ -180,7 +186,7 @@ void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num
     pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&lock);
     run_tasks();
-    look_out(&busy, 1, &worker_core); /* the last worker; with more of them, the first ones just take part of the moment */
+    spin_until_changed(&busy, 1, &worker_core); /* returns at once while more than one worker is busy */
     pthread_mutex_lock(&lock);
     while (atomic_load(&busy) > 0) pthread_cond_wait(&finished, &lock);
     wanted = 0;
@@ -188,8 +194,8 @@ void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num
     pthread_mutex_unlock(&call);
 }
 
-/* Blocks are kept because fresh pages cost as much as a good part of a small model's work.  A block that turns out
-   too small makes way for a larger one; more than KEPT at a time are mapped and given back to the system. */
+/* Blocks are reused because page faults in new memory take a good part of a small model's time.  A free block that is
+   too small is replaced by a larger one; when KEPT blocks are in use, memory is mapped for one use and then unmapped. */
 
 enum { KEPT = 16, HUGE_PAGE = 1 << 21, HEADER = 64 };
 
@@ -199,12 +205,12 @@ typedef struct {
     int taken;
 } block;
 
-static block shelf[KEPT];
+static block blocks[KEPT];
 
 static int64_t whole_pages(int64_t bytes) { return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE; }
 
-/* Memory in huge pages where the system has them: weights are read from end to end, and a small page lasts for a
-   few hundred cycles only. */
+/* Memory in huge pages where the system has them: weights are read sequentially, and a small page is read in a few
+   hundred cycles. */
 void *elmo_map(int64_t bytes)
 {
     bytes = whole_pages(bytes);
@@ -227,7 +233,7 @@ void elmo_unmap(void *base, int64_t bytes)
 static block *find_block(int64_t bytes)
 {
     block *best = 0, *room = 0;
-    for (block *b = shelf; b < shelf + KEPT; b++) {
+    for (block *b = blocks; b < blocks + KEPT; b++) {
         if (b->taken) continue;
         if (!room || b->bytes < room->bytes) room = b;
         if (b->bytes >= bytes && (!best || b->bytes < best->bytes)) best = b;
@@ -242,13 +248,13 @@ static block *find_block(int64_t bytes)
 void *elmo_scratch_take(int64_t bytes)
 {
     bytes += HEADER;
-    pthread_mutex_lock(&shelf_lock);
+    pthread_mutex_lock(&blocks_lock);
     block *found = find_block(bytes);
     if (found) found->taken = 1;
-    pthread_mutex_unlock(&shelf_lock);
+    pthread_mutex_unlock(&blocks_lock);
     char *base = found ? found->base : elmo_map(bytes);
     if (!base) return 0;
-    *(int64_t *)base = found ? 0 : bytes; /* what to unmap when it comes back */
+    *(int64_t *)base = found ? 0 : bytes; /* bytes to unmap when it is given back */
     return base + HEADER;
 }
 
@@ -260,8 +266,8 @@ void elmo_scratch_give(void *memory)
         elmo_unmap(base, *(int64_t *)base);
         return;
     }
-    pthread_mutex_lock(&shelf_lock);
-    for (block *b = shelf; b < shelf + KEPT; b++)
+    pthread_mutex_lock(&blocks_lock);
+    for (block *b = blocks; b < blocks + KEPT; b++)
         if (b->base == base) b->taken = 0;
-    pthread_mutex_unlock(&shelf_lock);
+    pthread_mutex_unlock(&blocks_lock);
 }

@@ -1,11 +1,11 @@
-/* Which rows of a batch can share work.
+/* The tree of distinct sentence beginnings: rows of a batch that can share work.
 
-   The hidden state after a word depends only on the words before it, and a batch's sentences often begin alike: all
-   with the same marker, many with "The"; read backward, nearly all with the marker and a full stop.  So a direction
+   The hidden state after a word depends only on the words before it, and sentences often share a beginning: all
+   the same marker, many with "The"; read backward, nearly all with the marker and a full stop.  So a direction
    runs over the tree of distinct prefixes: a node is a word after a parent node, and level t holds the nodes that
-   end at step t.  Rows that start from states of their own share nothing and the tree is just the batch. */
+   end at step t.  Rows with different initial states share nothing; the tree is then the batch itself. */
 
-/* Memory handed out piece by piece; with no base, only the bytes are counted. */
+/* Memory allocated piece by piece; without a base, only the bytes are counted. */
 typedef struct {
     char *base;
     int64_t used;
@@ -26,7 +26,7 @@ typedef struct {
     int64_t *node;   /* [num_rows, num_levels]: the node of a row's step */
 } prefix_tree;
 
-/* Steps of a row.  When neither the last token's vector nor the state after it is asked for, it is not read. */
+/* Steps of a row.  The last token is not read if neither its vector nor the state after it is needed. */
 INLINE int64_t row_steps(const elmo_direction *d, int64_t row)
 {
     int64_t length = d->lengths[row];
@@ -58,8 +58,8 @@ INLINE int64_t word_at(const elmo_direction *d, int64_t row, int64_t step)
     return d->positions[row * d->steps + place];
 }
 
-/* Lays the tree's arrays out; with an arena that only counts, that is all. */
-static void grow_tree(const elmo_direction *d, arena *memory, prefix_tree *tree)
+/* Builds the tree; with an arena that only counts bytes, just lays out its arrays. */
+static void build_tree(const elmo_direction *d, arena *memory, prefix_tree *tree)
 {
     int64_t tokens = num_tokens(d, &tree->num_levels), slots = hash_slots(d->num_rows);
     tree->level = carve(memory, (tree->num_levels + 1) * sizeof(int64_t));

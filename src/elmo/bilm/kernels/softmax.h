@@ -1,12 +1,13 @@
 /* Softmax over words, loss and gradients in one pass; see elmo_softmax in kernels.h.
 
-   Tokens come in groups of a few panels, words in stretches.  First all of a group's logits are made, stretch by
-   stretch, and turned into exp(logit - greatest of the stretch) at once; when the sum is known, they become shares and
-   are multiplied on, again stretch by stretch.  So they pass through the near cache twice and never leave the far one. */
+   Tokens are processed in groups of a few panels, words in stretches.  First all logits of a group are computed,
+   stretch by stretch, and replaced by exp(logit - maximum of the stretch).  When the sum is known, they become
+   probabilities and are multiplied for the gradients, again stretch by stretch.  So they pass through the second-level
+   cache twice and never leave the last-level cache. */
 
 enum { GROUP = 2, WORDS_AT_ONCE = 512 };
 
-INLINE vf exponential(vf x) /* x <= 0; what is below e^-80 counts as that */
+INLINE vf exponential(vf x) /* x <= 0; at least e^-80 */
 {
     vf scale, fraction;
     exp_parts(clamp(x, 80.0f), &scale, &fraction);
@@ -53,7 +54,7 @@ static void place_states(const elmo_softmax *s, int64_t first, int64_t last, sof
     }
 }
 
-/* One stretch of one panel of tokens, after its product: biases, the words that stand aside, the exponentials. */
+/* One stretch of one panel of tokens, after its product: adds biases, excludes words, takes exponentials. */
 static void exponentials(const elmo_softmax *s, int64_t first, int64_t last, const int64_t *absent, int64_t tokens,
                          float *logits, float *greatest, float *most, float *total)
 {
@@ -78,9 +79,9 @@ static void exponentials(const elmo_softmax *s, int64_t first, int64_t last, con
     }
 }
 
-/* Exponentials to shares of the whole, and their sums over the tokens to the biases' gradients. */
-static void shares(const float *greatest, const float *most, const float *inverse, int64_t rows, float *logits,
-                   float *d_bias)
+/* Exponentials -> probabilities; their sums over the tokens are the gradients of the biases. */
+static void probabilities(const float *greatest, const float *most, const float *inverse, int64_t rows, float *logits,
+                          float *d_bias)
 {
     vf factor[4];
     for (int j = 0; j < 4; j++)
@@ -106,7 +107,7 @@ static void group_logits(const elmo_softmax *s, int64_t token, int64_t panels, s
         for (int64_t i = first; i < last; i++) w->left[i - first] = s->words + i * s->dim;
         for (int64_t g = 0; g < panels; g++) {
             float *logits = w->logits + (g * s->num_words + first) * NR;
-            elmo_matrix tokens = {w->tokens + g * s->dim * NR, ELMO_FLOATS, 0, 0};
+            elmo_matrix tokens = {w->tokens + g * s->dim * NR, ELMO_FLOAT32, 0, 0};
             for (int64_t i = first; i < last; i++) w->out[i - first] = logits + (i - first) * NR;
             multiply(last - first, PLAIN(w->left), s->dim, &tokens, NR, 0, 1, 0, ELMO_IDENTITY, 0, w->out);
             exponentials(s, first, last, s->absent + token + g * NR, min64(NR, s->num_tokens - token - g * NR), logits,
@@ -118,15 +119,15 @@ static void group_logits(const elmo_softmax *s, int64_t token, int64_t panels, s
 static void group_gradients(const elmo_softmax *s, int64_t panels, softmax_space *w)
 {
     int64_t stretches = ceil_div(s->num_words, WORDS_AT_ONCE);
-    elmo_matrix states = {w->states, ELMO_FLOATS, 0, 0};
+    elmo_matrix states = {w->states, ELMO_FLOAT32, 0, 0};
     for (int64_t first = 0, at = 0; first < s->num_words; first += WORDS_AT_ONCE, at++) {
         int64_t rows = min64(WORDS_AT_ONCE, s->num_words - first);
         for (int64_t g = 0; g < panels; g++) {
-            elmo_matrix right = {w->logits + (g * s->num_words + first) * NR, ELMO_FLOATS, 0, 0};
-            shares(w->greatest + (g * stretches + at) * NR, w->most + g * NR, w->total + g * NR, rows,
-                   (float *)right.panels, w->d_bias + first);
+            elmo_matrix right = {w->logits + (g * s->num_words + first) * NR, ELMO_FLOAT32, 0, 0};
+            probabilities(w->greatest + (g * stretches + at) * NR, w->most + g * NR, w->total + g * NR, rows,
+                          (float *)right.panels, w->d_bias + first);
             for (int64_t k = 0; k < s->dim; k++) {
-                w->left[k] = s->turned + k * s->turned_stride + first;
+                w->left[k] = s->transposed + k * s->transposed_stride + first;
                 w->out[k] = w->d_states + (g * s->dim + k) * NR;
             }
             multiply(s->dim, PLAIN(w->left), rows, &right, NR, 0, 1, 0, ELMO_IDENTITY, first > 0, w->out);
@@ -135,12 +136,12 @@ static void group_gradients(const elmo_softmax *s, int64_t panels, softmax_space
             w->left[i] = w->logits + (first + i) * NR;
             w->out[i] = w->d_words + (first + i) * s->dim;
         }
-        left_rows left = {w->left, NR, s->num_words * NR, 0, ELMO_FLOATS};
+        left_rows left = {w->left, NR, s->num_words * NR, 0, ELMO_FLOAT32};
         multiply(rows, left, GROUP * NR, &states, s->dim, 0, ceil_div(s->dim, NR), 0, ELMO_IDENTITY, 1, w->out);
     }
 }
 
-/* A group of tokens; what is beyond the last of them has no share in anything. */
+/* A group of tokens; the places after the last token contribute nothing. */
 static void softmax_group(const elmo_softmax *s, int64_t first, int64_t last, softmax_space *w)
 {
     int64_t panels = ceil_div(last - first, NR);
@@ -148,7 +149,7 @@ static void softmax_group(const elmo_softmax *s, int64_t first, int64_t last, so
     memset(w->logits + panels * s->num_words * NR, 0, (GROUP - panels) * s->num_words * NR * sizeof(float));
     for (int64_t n = 0; n < GROUP * NR; n++) {
         w->most[n] = first + n < last ? s->target[first + n] : 0.0f;
-        w->total[n] = 1.0f; /* the target's own */
+        w->total[n] = 1.0f; /* exp of the target's logit, relative to itself */
     }
     group_logits(s, first, panels, w);
     for (int64_t n = 0; n < GROUP * NR; n++) {
@@ -161,7 +162,7 @@ static void softmax_group(const elmo_softmax *s, int64_t first, int64_t last, so
             s->d_states[(first + n) * s->dim + k] = w->d_states[(n / NR * s->dim + k) * NR + n % NR];
 }
 
-/* Some of the groups; the gradients of words are this part's own. */
+/* One part of the groups, with its own copy of the gradients of words. */
 static int softmax_part(const elmo_softmax *s, int64_t part, int64_t parts)
 {
     int64_t groups = ceil_div(s->num_tokens, GROUP * NR);
@@ -169,7 +170,7 @@ static int softmax_part(const elmo_softmax *s, int64_t part, int64_t parts)
     arena memory = {0, 0};
     lay_out_softmax(s, &memory, &w); /* only counts */
     memory.base = elmo_scratch_take(memory.used);
-    if (!memory.base) return -1;
+    if (!memory.base) return ELMO_NO_MEMORY;
     memory.used = 0;
     lay_out_softmax(s, &memory, &w);
     w.d_words = s->d_words + part * s->num_words * s->dim;

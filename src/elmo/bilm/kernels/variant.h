@@ -1,8 +1,9 @@
-/* Everything that is compiled once per instruction set; VARIANT_NAME is the table it ends in. */
+/* Everything that is compiled once per instruction set.  The file that includes this one defines the vectors and the few
+   functions that differ; the table of all functions registers itself when the library is loaded. */
 #include "kernels.h"
 #include "vector.h"
 #include "tiles.h"
-#include "words.h"
+#include "low_precision.h"
 #include "gemm.h"
 #include "packing.h"
 #include "prefix_tree.h"
@@ -23,6 +24,13 @@ static void activate(const float *in, float *out, int64_t length, int64_t activa
     }
 }
 
-const elmo_variant VARIANT_NAME = {VARIANT_LABEL, VL, pack, convert, product, forward, train_forward, train_backward,
-                                   train_turn, train_weights, highway_forward, highway_backward, convolve,
-                                   convolve_backward, softmax_part, activate};
+static int fast_bf16(void) { return BF16_INSTRUCTION; }
+
+static const elmo_variant variant = {
+    VARIANT_NAME,    VARIANT_RANK,   VL,              supported,     fast_bf16,       pack,
+    convert,         product,        forward,         train_forward, train_backward,  train_transpose,
+    train_weights,   highway_forward, highway_backward, convolve,    convolve_backward, softmax_part,
+    activate,
+};
+
+__attribute__((constructor)) static void register_variant(void) { elmo_register(&variant); }

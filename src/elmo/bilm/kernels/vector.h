@@ -1,60 +1,7 @@
-/* One vector of floats, whatever the machine's width, and the few functions that the compiler's operators lack.
+/* Functions of vectors that are the same for all instruction sets. */
 
-   The including file defines VARIANT_AVX512, VARIANT_AVX2 or neither (portable: 4 floats, SSE2 or NEON by the
-   compiler).  VL is the number of floats in a vector, MR the most rows in a register tile, NR = 4 VL the columns of
-   a tile: the four gates of VL cells, or 4 VL plain columns. */
-
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-#if defined(VARIANT_AVX512)
-#include <immintrin.h>
-#define VL 16
-#define MR 6
-#elif defined(VARIANT_AVX2)
-#include <immintrin.h>
-#define VL 8
-#define MR 3
-#else
-#define VL 4
-#if defined(__aarch64__)
-#define MR 6
-#else
-#define MR 2 /* SSE2 has sixteen registers and no fused product: more rows would not stay in them */
-#endif
-#endif
-#define NR (4 * VL)
-
-#define INLINE static inline __attribute__((always_inline))
-
-typedef float vf __attribute__((vector_size(4 * VL)));
-typedef float vf_loose __attribute__((vector_size(4 * VL), aligned(4), may_alias));
-typedef int32_t vi __attribute__((vector_size(4 * VL)));
-
-INLINE vf load(const float *p) { return *(const vf_loose *)p; }
-INLINE void store(float *p, vf v) { *(vf_loose *)p = v; }
-INLINE vf splat(float x) { return x - (vf){0}; }
-
-/* Half-precision numbers: sign, 5 bits of exponent, 10 of fraction; infinities do not occur among weights. */
-#if defined(VARIANT_AVX512)
-INLINE vf load_halves(const uint16_t *p) { return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
-#elif defined(VARIANT_AVX2)
-INLINE vf load_halves(const uint16_t *p) { return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
-#else
-INLINE vf load_halves(const uint16_t *p)
-{
-    vi bits;
-    for (int j = 0; j < VL; j++) bits[j] = p[j];
-    vi magnitude = bits & 0x7fff, small = magnitude < 0x400;
-    vi exact = (vi)(__builtin_convertvector(magnitude, vf) * 0x1p-24f); /* no exponent: multiples of 2^-24 */
-    vi moved = (magnitude << 13) + 0x38000000;
-    return (vf)((small & exact) | (~small & moved) | (bits & 0x8000) << 16);
-}
-#endif
-
-/* The nearest half, ties to even; what is too large becomes the largest half. */
-INLINE uint16_t half_of(float x)
+/* The nearest fp16 number, ties to even; larger numbers become the largest one. */
+INLINE uint16_t to_fp16(float x)
 {
     float magnitude = fabsf(x) > 65504.0f ? 65504.0f : fabsf(x);
     uint32_t bits;
@@ -65,26 +12,6 @@ INLINE uint16_t half_of(float x)
     bits += 0xfff + (bits >> 13 & 1);
     return sign | (uint16_t)((bits - 0x38000000) >> 13);
 }
-
-/* In both, a NaN in `x` comes through, as in torch.clamp. */
-#if defined(VARIANT_AVX512)
-INLINE vf at_most(vf bound, vf x) { return (vf)_mm512_min_ps((__m512)bound, (__m512)x); }
-INLINE vf at_least(vf bound, vf x) { return (vf)_mm512_max_ps((__m512)bound, (__m512)x); }
-INLINE vf reciprocal(vf x)
-{
-    vf y = (vf)_mm512_rcp14_ps((__m512)x);
-    return y + y * (1.0f - x * y);
-}
-#elif defined(VARIANT_AVX2)
-INLINE vf at_most(vf bound, vf x) { return (vf)_mm256_min_ps((__m256)bound, (__m256)x); }
-INLINE vf at_least(vf bound, vf x) { return (vf)_mm256_max_ps((__m256)bound, (__m256)x); }
-INLINE vf reciprocal(vf x) { return 1.0f / x; }
-#else
-INLINE vf pick(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
-INLINE vf at_most(vf bound, vf x) { return pick(bound < x, bound, x); }
-INLINE vf at_least(vf bound, vf x) { return pick(bound > x, bound, x); }
-INLINE vf reciprocal(vf x) { return 1.0f / x; }
-#endif
 
 INLINE vf clamp(vf x, float bound) { return at_most(splat(bound), at_least(splat(-bound), x)); }
 

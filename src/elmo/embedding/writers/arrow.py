@@ -1,7 +1,10 @@
 """Parquet and Arrow (Feather): one row per sentence.
 
-    id         int64                                  number in the input, from 0
+    id         int64                                  number in the input, from 0; or string, from the chosen column
+    ...        string                                 the columns of the input that were asked to be kept
     tokens     list<string>
+    starts     list<int32>                            where each token begins and ends in its text, in characters
+    stops      list<int32>
     vectors    list<fixed_size_list<float>[dim]>      one vector per token
     vector     fixed_size_list<float>[dim]            instead, when pooled
     layer_k    as `vectors` or `vector`               instead, one column per layer, when all layers were asked for
@@ -18,13 +21,11 @@ from typing import Any, Literal
 import numpy as np
 
 from elmo.embedding.writers.record import OutputLayout, Record
-from elmo.errors import MissingExtraError
+from elmo.errors import needs
 
-try:
+with needs("pyarrow", extra="parquet"):
     import pyarrow as pa
     import pyarrow.parquet as pq
-except ImportError as error:
-    raise MissingExtraError("pyarrow", "parquet") from error
 
 
 def sentence_schema(layout: OutputLayout) -> pa.Schema:
@@ -32,8 +33,18 @@ def sentence_schema(layout: OutputLayout) -> pa.Schema:
     number = pa.float16() if layout.dtype == "float16" else pa.float32()
     vector = pa.list_(number, layout.dim)
     column = vector if layout.pooled else pa.list_(vector)
-    fields = [("id", pa.int64()), ("tokens", pa.list_(pa.string()))]
-    return pa.schema([*fields, *((name, column) for name in vector_columns(layout))])
+    return pa.schema(
+        [
+            ("id", pa.string() if layout.has_ids else pa.int64()),
+            *((name, pa.string()) for name in layout.keep),
+            ("tokens", pa.list_(pa.string())),
+            *((name, pa.list_(pa.int32())) for name in OFFSET_COLUMNS),
+            *((name, column) for name in vector_columns(layout)),
+        ]
+    )
+
+
+OFFSET_COLUMNS = ("starts", "stops")
 
 
 def vector_columns(layout: OutputLayout) -> list[str]:
@@ -45,10 +56,14 @@ def vector_columns(layout: OutputLayout) -> list[str]:
 def sentence_table(records: Sequence[Record], layout: OutputLayout) -> pa.Table:
     """Rows for these sentences."""
     schema = sentence_schema(layout)
-    columns: list[Any] = [
-        pa.array([record.index for record in records], pa.int64()),
-        pa.array([_encodable(record.tokens) for record in records], pa.list_(pa.string())),
+    values: list[list[Any]] = [
+        [_encodable(record.id) if layout.has_ids else record.index for record in records],
+        *([_encodable(record.kept[name]) for record in records] for name in layout.keep),
+        [list(map(_encodable, record.tokens)) for record in records],
+        [record.starts for record in records],
+        [record.stops for record in records],
     ]
+    columns = [pa.array(each, kind.type) for each, kind in zip(values, schema, strict=False)]
     for index in range(len(vector_columns(layout))):
         arrays = [record.vectors if layout.num_layers is None else record.vectors[index] for record in records]
         columns.append(_vector_column(arrays, layout))
@@ -64,9 +79,9 @@ def _vector_column(arrays: Sequence[np.ndarray], layout: OutputLayout) -> pa.Arr
     return pa.ListArray.from_arrays(pa.array(offsets), vectors)
 
 
-def _encodable(tokens: Sequence[str]) -> list[str]:
+def _encodable(text: str | None) -> str | None:
     """Lone surrogates, which no UTF-8 column can hold, become question marks."""
-    return [token if token.isascii() else token.encode("utf-8", "replace").decode() for token in tokens]
+    return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 class ArrowFile:
@@ -77,6 +92,12 @@ class ArrowFile:
 
     def open_part(self, path: Path, layout: OutputLayout) -> ArrowPart:
         return ArrowPart(self._open(path, layout), layout)
+
+    def num_sentences(self, part: Path) -> int:
+        if self.kind == "parquet":
+            return int(pq.read_metadata(part).num_rows)
+        with pa.memory_map(str(part)) as file, pa.ipc.open_file(file) as batches:
+            return sum(batches.get_batch(index).num_rows for index in range(batches.num_record_batches))
 
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
         writer = self._open(target, layout)

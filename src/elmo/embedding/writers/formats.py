@@ -14,7 +14,6 @@ ENDINGS = {
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
-    ".safetensors": "safetensors",
     ".jsonl": "jsonl",
     ".jsonl.gz": "jsonl",
     ".ndjson": "jsonl",
@@ -43,10 +42,6 @@ def open_format(name: str) -> Format:
         from elmo.embedding.writers.npz import Npz
 
         return Npz()
-    if name == "safetensors":
-        from elmo.embedding.writers.safetensors import Safetensors
-
-        return Safetensors()
     if name == "jsonl":
         from elmo.embedding.writers.jsonl import JsonLines
 

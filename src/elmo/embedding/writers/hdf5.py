@@ -4,11 +4,13 @@
     "sentence_to_index"   shape (1,): a JSON object from sentence to number; of a repeated sentence the last one counts
 
 Old tools wrote float32 without compression; float16 and gzip are ours to offer, and old readers take both. The tokens
-are ours, too, where old readers do not look: json.loads(file["0"].attrs["tokens"]).
+are ours, too, where old readers do not look: json.loads(file["0"].attrs["tokens"]); and what else is known about the
+sentence: json.loads(file["0"].attrs["row"]), with id and kept columns, if asked for, and the tokens' starts and stops.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +19,10 @@ import h5py
 import numpy as np
 
 from elmo.embedding.writers.record import OutputLayout, Record
+from elmo.storage.hdf5_file import checked_hdf5
 
 SENTENCE_INDEX = "sentence_to_index"
-TOKENS = "tokens"
+TOKENS, ROW = "tokens", "row"
 LARGEST_SENTENCE_INDEX = 256 << 20
 """Characters; the index is one string that readers must hold whole, and beyond this it is left out."""
 
@@ -32,10 +35,14 @@ class Hdf5:
     def open_part(self, path: Path, layout: OutputLayout) -> Hdf5Part:
         return Hdf5Part(path, layout)
 
+    def num_sentences(self, part: Path) -> int:
+        with h5py.File(part, "r") as file:
+            return len(file) - (SENTENCE_INDEX in file)
+
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
         index: list[str] = []
         size = 0
-        with h5py.File(target, "w") as joined:
+        with checked_hdf5(target) as joined:
             for path in parts:
                 with h5py.File(path, "r") as part:
                     found = part[SENTENCE_INDEX].asstr()[0]
@@ -56,8 +63,11 @@ class Hdf5:
 
 
 class Hdf5Part:
+    """Built in memory and written by Python at the end: HDF5 may crash when it closes a file on a full disk."""
+
     def __init__(self, path: Path, layout: OutputLayout) -> None:
-        self._file = h5py.File(path, "w")
+        self._path, self._content = path, io.BytesIO()
+        self._file = h5py.File(self._content, "w")
         self._dtype = np.dtype(layout.dtype)
         self._type = h5py.h5t.py_create(self._dtype, logical=True)
         self._compress = layout.compress
@@ -76,13 +86,15 @@ class Hdf5Part:
             dataset = h5py.h5d.create(self._file.id, name.encode(), self._type, space)
             if record.vectors.size:
                 dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(record.vectors, self._dtype))
-        tokens = h5py.h5a.create(dataset, TOKENS.encode(), _TEXT, _ONE_VALUE)
-        tokens.write(np.array(record.tokens_as_json, dtype=_TEXT_DTYPE))
+        for attribute, text in ((TOKENS, record.tokens_as_json), (ROW, record.row_as_json)):
+            value = h5py.h5a.create(dataset, attribute.encode(), _TEXT, _ONE_VALUE)
+            value.write(np.array(text, dtype=_TEXT_DTYPE))
         self._index[record.text] = name
 
     def close(self) -> None:
         _write_index(self._file, json.dumps(self._index))
         self._file.close()
+        self._path.write_bytes(self._content.getbuffer())
 
 
 def _write_index(file: h5py.File, text: str) -> None:

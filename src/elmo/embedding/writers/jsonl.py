@@ -1,7 +1,8 @@
 """JSON lines: one sentence a line, readable by anything.
 
-    {"id": 0, "tokens": ["a", "b"], "vectors": [[0.1, ...], [0.2, ...]]}
+    {"id": 0, "starts": [0, 2], "stops": [1, 3], "tokens": ["a", "b"], "vectors": [[0.1, ...], [0.2, ...]]}
 
+`id` is the sentence's number in the input, or what the chosen column says; kept columns follow it.
 `"layers": [[[...]]]` (layers, tokens, dim) when all layers were asked for; pooled, `"vector": [...]`, or `"layers":
 [[...]]` (layers, dim). Numbers have as many digits as give back the same float32 (9) or float16 (5).
 Compressed, it is gzip.
@@ -25,6 +26,12 @@ class JsonLines:
     def open_part(self, path: Path, layout: OutputLayout) -> JsonLinesPart:
         return JsonLinesPart(path, layout)
 
+    def num_sentences(self, part: Path) -> int:
+        with part.open("rb") as file:
+            is_compressed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(part) if is_compressed else part.open("rb") as lines:
+            return sum(block.count(b"\n") for block in iter(lambda: lines.read(1 << 20), b""))
+
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
         # gzip files stand one behind another as well as plain ones do.
         with target.open("wb") as joined:
@@ -42,7 +49,8 @@ class JsonLinesPart:
         self._number = "%.9g" if layout.dtype == "float32" else "%.5g"
 
     def add(self, record: Record) -> None:
-        head = json.dumps({"id": record.index, "tokens": list(record.tokens)}, ensure_ascii=False)
+        row = {"id": record.index, **json.loads(record.row_as_json), "tokens": list(record.tokens)}
+        head = json.dumps(row, ensure_ascii=False)
         line = f'{head[:-1]}, "{self._key}": {self._array(record.vectors)}}}\n'
         self._file.write(line.encode("utf-8", "replace"))
 

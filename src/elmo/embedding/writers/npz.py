@@ -1,7 +1,8 @@
-"""NumPy's npz: two arrays per sentence, named by its number in the input.
+"""NumPy's npz: three arrays per sentence, named by its number in the input.
 
     file = np.load("out.npz")
     vectors, tokens = file["0"], json.loads(bytes(file["0.tokens"]))
+    row = json.loads(bytes(file["0.row"]))      # id and kept columns, if asked for; starts and stops of the tokens
 
 NumPy reads the names of all arrays when it opens such a file: for millions of sentences Parquet or HDF5 serve better.
 """
@@ -25,6 +26,10 @@ from elmo.embedding.writers.record import OutputLayout, Record
 class Npz:
     def open_part(self, path: Path, layout: OutputLayout) -> NpzPart:
         return NpzPart(path, layout)
+
+    def num_sentences(self, part: Path) -> int:
+        with zipfile.ZipFile(part) as file:
+            return len(file.infolist()) // 3
 
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
         """Put the parts' entries one behind another as they are, and one new directory of them at the end."""
@@ -51,7 +56,8 @@ class NpzPart:
 
     def add(self, record: Record) -> None:
         self._write(str(record.index), record.vectors)
-        self._write(f"{record.index}.tokens", record.tokens_as_bytes)
+        for name, text in (("tokens", record.tokens_as_json), ("row", record.row_as_json)):
+            self._write(f"{record.index}.{name}", np.frombuffer(text.encode("ascii"), np.uint8))
 
     def _write(self, name: str, array: np.ndarray) -> None:
         content = io.BytesIO()

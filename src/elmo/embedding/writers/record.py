@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+
+from elmo.text.tokenizer import Offsets
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,20 @@ class Record:
     """The sentence as it stood in the input."""
     tokens: Sequence[str]
     vectors: np.ndarray
+    offsets: Offsets | None = None
+    """Where each token stands in its text: the line, the cell, or (format text) the file; None if that is not known."""
+    id: str | None = None
+    """The value of the id column, if one was chosen."""
+    kept: Mapping[str, str | None] = field(default_factory=dict)
+    """Columns of the input that are written beside the vectors."""
+
+    @property
+    def starts(self) -> list[int] | None:
+        return None if self.offsets is None else [start for start, _ in self.offsets]
+
+    @property
+    def stops(self) -> list[int] | None:
+        return None if self.offsets is None else [stop for _, stop in self.offsets]
 
     @property
     def num_bytes(self) -> int:
@@ -32,13 +48,11 @@ class Record:
         return json.dumps(list(self.tokens))
 
     @property
-    def tokens_as_bytes(self) -> np.ndarray:
-        """The same for formats that know numbers only: json.loads(bytes(array)) gives the tokens back.
-
-        Blanks fill it up to a multiple of 8 bytes, so that what follows in a file begins where numbers should.
-        """
-        text = self.tokens_as_json.encode("ascii")
-        return np.frombuffer(text + b" " * (-len(text) % 8), np.uint8)
+    def row_as_json(self) -> str:
+        """All else that is known about the sentence, as a JSON object for such formats: id, kept columns, offsets."""
+        row: dict[str, Any] = {} if self.id is None else {"id": self.id}
+        row |= self.kept
+        return json.dumps(row if self.offsets is None else row | {"starts": self.starts, "stops": self.stops})
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,10 @@ class OutputLayout:
     dtype: str
     """float32 or float16"""
     compress: bool = False
+    has_ids: bool = False
+    """Sentences have ids from a column of the input; otherwise their number is their id."""
+    keep: tuple[str, ...] = ()
+    """Columns of the input that are written beside the vectors."""
 
 
 class PartWriter(Protocol):
@@ -67,6 +85,9 @@ class Format(Protocol):
     """A file format."""
 
     def open_part(self, path: Path, layout: OutputLayout) -> PartWriter: ...
+
+    def num_sentences(self, part: Path) -> int:
+        """How many sentences a part holds, by what stands in it."""
 
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
         """Make one file of several parts without holding more than one of them in memory.

@@ -19,10 +19,11 @@ import json
 import os
 import re
 import shutil
+import threading
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -30,8 +31,9 @@ from typing import Any, Self
 from elmo.embedding.writers.formats import open_format
 from elmo.embedding.writers.record import OutputLayout, PartWriter, Record
 from elmo.errors import ConfigError, InputError
-from elmo.folder_lock import held
-from elmo.whole_files import is_device, write_whole
+from elmo.storage.atomic import fsync_path, is_device, write_atomic, writing
+from elmo.storage.json_file import read_json_object
+from elmo.storage.locks import locked
 
 PART_BYTES = 64 << 20
 PART_SECONDS = 30.0
@@ -70,6 +72,7 @@ class VectorWriter:
         self._folder = self.path.with_name(self.path.name + ".partial")
         self._settings = {"format": format_name, **vars(layout), **(settings or {})}
         self._part: PartWriter | None = None
+        self._mutex, self._closed = threading.Lock(), False
         self._part_begin = self._part_bytes = 0
         self._part_started = 0.0
         self.complete = False
@@ -78,12 +81,14 @@ class VectorWriter:
         """What the finished output lacks, a sentence each."""
         self._check_path()
         with ExitStack() as self._lock:
+            self._acquire_lock()
             if resume:
                 self._resume()
             else:
                 self._start(overwrite)
             parts = [] if self.complete else self._parts()
-            self._lock = self._lock.pop_all()  # nothing failed: hold on to it
+            if not self.complete:
+                self._lock = self._lock.pop_all()  # nothing failed: keep the lock
         self.num_finished = parts[-1].end if parts else 0
         """Sentences that a run before this one has finished; hand them to `skip`, the others to `write`."""
         self._expected_checksum = parts[-1].checksum if parts else 0
@@ -100,7 +105,13 @@ class VectorWriter:
             )
 
     def write(self, record: Record) -> None:
-        """Take the next sentence."""
+        """Take the next sentence. May be called by another thread than the one that ends the `with` statement."""
+        with self._mutex:
+            if not self._closed:
+                with self._writing():
+                    self._write(record)
+
+    def _write(self, record: Record) -> None:
         assert record.index == self._next >= self.num_finished, "sentences must come in order, finished ones skipped"
         if self._part is None:
             self._part = self._format.open_part(self._folder / "part.partial", self.layout)
@@ -127,21 +138,25 @@ class VectorWriter:
             self._part = self._format.open_part(self._folder / "part.partial", self.layout)
         self._close_part()
         parts = [part.path for part in self._parts()]
+        self._count_sentences()
         joined = self._folder / _JOINED
         if len(parts) == 1:
             os.replace(parts[0], joined)
         else:
             self.notes = self._format.join(parts, joined, self.layout)
-            _flush(joined)
+            fsync_path(joined)
         self._take_name()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._lock:
+        # Set without waiting: if the wait below is interrupted, no other thread finishes a part after this.
+        self._closed = kind is not None
+        with self._lock, self._mutex:
             if kind is None:
-                self.finish()
+                with self._writing():
+                    self.finish()
                 return
             # What was gathered is whole as far as it goes. If it cannot be kept, the parts before it still are.
             with suppress(Exception):
@@ -149,7 +164,14 @@ class VectorWriter:
             if not self.complete and not self._parts():
                 shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(
+            self.path, advice=f"What is finished is kept in {self._folder}; make room, then go on with --resume."
+        )
+
     def _check_path(self) -> None:
+        if not self.path.parent.is_dir():
+            raise ConfigError(f"Cannot write {self.path}: {self.path.parent} is no folder. Make it, or give another.")
         if self.path.is_dir():
             raise ConfigError(f"The output {self.path} is a folder; give the name of a file.")
         if is_device(self.path):
@@ -158,8 +180,8 @@ class VectorWriter:
     def _start(self, overwrite: bool) -> None:
         if not overwrite and self.path.exists():
             raise ConfigError(f"The output {self.path} exists. Give another name, or --force to replace it.")
-        try:
-            self._hold_folder()
+        with writing(self.path):
+            self._folder.mkdir(exist_ok=True)
             found = list(self._folder.iterdir())
             if found and not overwrite:
                 raise ConfigError(
@@ -169,16 +191,12 @@ class VectorWriter:
             for path in sorted(found, key=lambda path: path.name == _SETTINGS):
                 path.unlink()
             self._write_settings()
-        except OSError as error:
-            raise ConfigError(
-                f"Cannot write {self.path}: {error.strerror} ({self._folder}). Give a name in a folder that exists and "
-                "that you may write to."
-            ) from error
 
-    def _hold_folder(self) -> None:
-        """Keep other processes out until this one is done or dead."""
-        self._folder.mkdir(exist_ok=True)
-        if not self._lock.enter_context(held(self._folder, wait=False)):
+    def _acquire_lock(self) -> None:
+        """Keep other processes out until this one is done or dead; before anything is looked at."""
+        with writing(self.path):
+            acquired = self._lock.enter_context(locked(self._folder, wait=False))
+        if not acquired:
             raise ConfigError(
                 f"Another process is writing {self.path} at this moment. Wait until it has ended, or give another name."
             )
@@ -190,7 +208,6 @@ class VectorWriter:
                 return
             self._start(overwrite=False)
             return
-        self._hold_folder()
         # Killed when nothing was left but to give the name. One part alone becomes the output itself.
         if (self._folder / _DONE).exists() or ((self._folder / _JOINED).exists() and not self._parts()):
             self._take_name()
@@ -199,14 +216,11 @@ class VectorWriter:
 
     def _check_settings(self) -> None:
         path = self._folder / _SETTINGS
-        try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            # Killed before it began.
+        if not path.exists():  # killed before it began
             self._write_settings()
             return
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"Cannot read {path}: {error}. Start over with --force.") from error
+        expected = "the settings of a run that was stopped; start over with --force"
+        before = read_json_object(path, expected=expected, error=ConfigError)
         now = json.loads(json.dumps(self._settings))
         changed = [f"{name} was {before.get(name)!r}, is {now.get(name)!r}" for name in sorted({*before, *now})
                    if before.get(name) != now.get(name)]  # fmt: skip
@@ -217,7 +231,7 @@ class VectorWriter:
             )
 
     def _write_settings(self) -> None:
-        write_whole(self._folder / _SETTINGS, json.dumps(self._settings, indent=2) + "\n")
+        write_atomic(self._folder / _SETTINGS, json.dumps(self._settings, indent=2) + "\n")
 
     def _parts(self) -> list[_Part]:
         found = []
@@ -230,13 +244,19 @@ class VectorWriter:
             raise ConfigError(f"Parts are missing from {self._folder}. Start over with --force.")
         return found
 
+    def _count_sentences(self) -> None:
+        for part in self._parts():
+            found, expected = self._format.num_sentences(part.path), part.end - part.begin
+            if found != expected:
+                raise ConfigError(f"{part.path} holds {found} sentences; expected {expected}. Start over with --force.")
+
     def _close_part(self) -> None:
         if self._part is None:
             return
-        self._part.close()
-        self._part = None
+        part, self._part = self._part, None  # one that cannot be closed is not kept
         path = self._folder / "part.partial"
-        _flush(path)
+        part.close()
+        fsync_path(path)
         os.replace(path, self._folder / f"part-{self._part_begin:09d}-{self._next:09d}-{self._checksum:08x}")
 
     def _take_name(self) -> None:
@@ -248,16 +268,9 @@ class VectorWriter:
             if path.name != _DONE:
                 path.unlink()
         shutil.rmtree(self._folder)
-        self._lock.close()
         self.complete = True
 
     def _count(self, tokens: Sequence[str]) -> None:
         text = "\x00".join(tokens) + "\x01"
         self._checksum = zlib.crc32(text.encode("utf-8", "surrogatepass"), self._checksum)
         self._next += 1
-
-
-def _flush(path: Path) -> None:
-    """Onto the disk, so that a name never stands for less than the whole, not even after a power cut."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())

@@ -17,7 +17,8 @@ from elmo.embedding.embedder import Embedder
 from elmo.errors import CheckpointError, ConfigError
 from elmo.integrations.onnx.graph import build
 from elmo.integrations.onnx.runner import METADATA_KEY, OnnxEmbedder
-from elmo.whole_files import whole_file
+from elmo.settings import to_dict
+from elmo.storage.atomic import atomic_file
 
 TOLERANCE = 1e-4
 _CHECKED = [
@@ -51,13 +52,13 @@ def export_onnx(model: PretrainedBiLM | str | Path | None, path: str | Path, *, 
     entry = proto.metadata_props.add()
     entry.key, entry.value = METADATA_KEY, json.dumps(_description(bilm))
     onnx.checker.check_model(proto)
-    with whole_file(target) as partial:
+    with atomic_file(target) as partial:
         partial.write_bytes(proto.SerializeToString())
         difference = _difference(bilm, partial)
         if not difference <= TOLERANCE:
             raise CheckpointError(
                 f"onnxruntime's vectors differ from the model's by {difference:.2g}, more than {TOLERANCE:g}; "
-                "nothing was written. Please report this with the output of: elmo info MODEL"
+                "nothing was written. Please report this with the output of: elmo info -m MODEL"
             )
     return OnnxReport(target, target.stat().st_size, difference)
 
@@ -70,7 +71,7 @@ def _description(bilm: PretrainedBiLM) -> dict[str, object]:
             "words": list(words.words), "begin_sentence": words.begin_sentence, "end_sentence": words.end_sentence,
             "unknown": words.unknown,
         }  # fmt: skip
-    return {"version": 1, "bilm": bilm.config.to_dict(), "vocabulary": vocabulary}
+    return {"version": 1, "bilm": to_dict(bilm.config), "vocabulary": vocabulary}
 
 
 def _difference(bilm: PretrainedBiLM, path: Path) -> float:

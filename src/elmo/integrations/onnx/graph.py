@@ -23,13 +23,11 @@ from torch import Tensor, nn
 from elmo.bilm.lstm import LstmLayer, LstmStack
 from elmo.bilm.model import BiLM
 from elmo.bilm.token_encoder import CharCnn, Highway
-from elmo.errors import MissingExtraError
+from elmo.errors import needs
 
-try:
+with needs("onnx", extra="onnx"):
     import onnx
     from onnx import TensorProto, helper, numpy_helper
-except ImportError as error:
-    raise MissingExtraError("onnx", "onnx") from error
 
 OPSET = 17
 # Widely readable: onnxruntime 1.15 and later.

@@ -9,24 +9,23 @@ The file is what `elmo export onnx` writes, and all that is needed. Vectors equa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from elmo.bilm.config import BiLMConfig
+from elmo.checkpoints.architecture import bilm_config
 from elmo.embedding.layers import LayerSpec, choose_layers
+from elmo.embedding.pooling import POOLINGS, Pooling, pool
 from elmo.embedding.token_lists import SentenceLike, as_token_lists
-from elmo.embedding.windows import cut_batches, cut_windows
-from elmo.errors import CheckpointError, ConfigError, MissingExtraError
+from elmo.errors import CheckpointError, ConfigError, needs
+from elmo.storage.json_file import parse_json
+from elmo.text.batches import cut_batches, cut_windows, number_words, spell_words
 from elmo.text.vocabulary import Vocabulary
 
-try:
+with needs("onnxruntime", extra="onnx"):
     import onnxruntime
-except ImportError as error:
-    raise MissingExtraError("onnxruntime", "onnx") from error
 
 METADATA_KEY = "elmo"
 _WINDOW_BATCHES = 8
@@ -40,16 +39,16 @@ class OnnxEmbedder:
         path: str | Path,
         *,
         layers: LayerSpec = "all",
-        pooling: Literal["mean", "max"] | None = None,
+        pooling: Pooling | None = None,
         batch_tokens: int = 4096,
         threads: int = 0,
         providers: Sequence[str] = ("CPUExecutionProvider",),
     ) -> None:
         """`layers` and `pooling` are `elmo.Embedder`'s; `providers` are onnxruntime's."""
-        if pooling not in (None, "mean", "max"):
-            raise ConfigError(f"Unknown pooling {pooling!r}; expected 'mean' or 'max', or None for every token.")
+        if pooling is not None and pooling not in POOLINGS:
+            raise ConfigError(f"Unknown pooling {pooling!r}; expected one of {', '.join(POOLINGS)}.")
         if not Path(path).is_file():
-            raise CheckpointError(f"No file at {str(path)!r}. Write one with: elmo export onnx MODEL -o {path}")
+            raise CheckpointError(f"No file at {str(path)!r}. Write one with: elmo export onnx -m MODEL -o {path}")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         try:
@@ -75,27 +74,18 @@ class OnnxEmbedder:
 
     def inputs(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
         """What the graph takes for token lists; for those who run it themselves."""
-        rows: dict[str, int] = {}
         begin, end = self.config.begin_sentence, self.config.end_sentence
-        indexed = [[rows.setdefault(token, len(rows)) for token in (begin, *tokens, end)] for tokens in sentences]
-        lengths = np.array([len(row) for row in indexed], dtype=np.int64)
-        positions = np.zeros((len(indexed), lengths.max(initial=2)), dtype=np.int64)
-        for target, row in zip(positions, indexed, strict=True):
-            target[: len(row)] = row
-        return {**self._word_inputs(list(rows)), "positions": positions, "lengths": lengths}
+        found = number_words([begin, *tokens, end] for tokens in sentences)
+        positions = found.positions if len(sentences) else np.zeros((0, 2), dtype=np.int64)
+        return {**self._word_inputs(found.words), "positions": positions, "lengths": found.lengths}
 
     def _word_inputs(self, words: list[str]) -> dict[str, np.ndarray]:
         config = self.config
         inputs: dict[str, np.ndarray] = {}
         if config.characters is not None and config.char_cnn is not None:
-            scheme = config.characters
-            spelt = [scheme.spell(word) for word in words]
             # One window of padding alone must be seen, as in training; more of the same changes nothing.
-            width = max(map(len, spelt)) + max(width for width, _ in config.char_cnn.filters)
-            grid = np.full((len(words), min(width, scheme.max_characters)), scheme.padding, dtype=np.int64)
-            for row, ids in zip(grid, spelt, strict=True):
-                row[: len(ids)] = ids
-            inputs["characters"] = grid
+            padding = max(width for width, _ in config.char_cnn.filters)
+            inputs["characters"] = spell_words(config.characters, words, padding=padding)
         if config.word_embedding is not None and self.vocabulary is not None:
             cut = config.word_embedding.max_characters
             inputs["word_ids"] = np.array([self.vocabulary.id_of(word[:cut]) + 1 for word in words], dtype=np.int64)
@@ -103,31 +93,22 @@ class OnnxEmbedder:
 
     def _run(self, sentences: list[list[str]]) -> list[np.ndarray]:
         (layers,) = self._session.run(["layers"], self.inputs(sentences))
-        kept = self._select(layers)
-        return [self._finish(kept[:, row, : len(tokens)]) for row, tokens in enumerate(sentences)]
-
-    def _select(self, layers: np.ndarray) -> np.ndarray:
-        """`LayerChoice.select` for arrays."""
-        if self.layers.index is not None:
-            return layers[self.layers.index : self.layers.index + 1]
-        if self.layers.weights is not None:
-            return np.tensordot(np.array(self.layers.weights, layers.dtype), layers, axes=1)[None]
-        return layers
-
-    def _finish(self, kept: np.ndarray) -> np.ndarray:
-        if self.pooling is None:
-            return self.layers.arrange(kept.copy())
-        if kept.shape[1] == 0:
-            return self.layers.arrange(np.zeros((kept.shape[0], kept.shape[2]), kept.dtype))
-        return self.layers.arrange(kept.mean(axis=1) if self.pooling == "mean" else kept.max(axis=1))
+        kept = self.layers.select(layers)
+        rows = (kept[:, row, : len(tokens)] for row, tokens in enumerate(sentences))
+        if self.pooling is not None:
+            rows = (pool(row, self.pooling) for row in rows)
+        return [self.layers.arrange(row.copy()) for row in rows]
 
     def _read_description(self, path: str | Path) -> tuple[BiLMConfig, Vocabulary | None]:
         text = self._session.get_modelmeta().custom_metadata_map.get(METADATA_KEY)
         if text is None:
             raise CheckpointError(
-                f"{path} is an ONNX file, but not one of ours. Write one with: elmo export onnx MODEL"
+                f"{path} is an ONNX file, but not one of ours. Write one with: elmo export onnx -m MODEL"
             )
-        plain = json.loads(text)
-        words = plain["vocabulary"]
-        vocabulary = None if words is None else Vocabulary(**{**words, "words": tuple(words["words"])})
-        return BiLMConfig.from_dict(plain["bilm"]), vocabulary
+        plain = parse_json(text, source=str(path), expected="a description that elmo wrote", error=CheckpointError)
+        try:
+            words = plain["vocabulary"]
+            vocabulary = None if words is None else Vocabulary(**{**words, "words": tuple(words["words"])})
+            return bilm_config(plain["bilm"], source=str(path)), vocabulary
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{path} does not describe its model ({error}). Export it again.") from error

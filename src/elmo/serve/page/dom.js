@@ -32,7 +32,7 @@ export async function ask(route, body, signal) {
     if (answer.ok && value) return value;
     const problem = value?.error || value?.message || `The server answered ${answer.status}.`;
     const seconds = answer.status === 503 && Number(answer.headers.get("Retry-After"));
-    if (!seconds) throw new Error(problem);
+    if (!seconds) throw Object.assign(new Error(problem), { status: answer.status });
     say(problem);
     await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
   }
@@ -66,6 +66,21 @@ export function marked(tokens, position) {
   const parts = [];
   tokens.forEach((token, place) => parts.push(place === position ? element("mark", {}, token) : token, " "));
   return parts;
+}
+
+/** Examples as buttons: each is a name and the parts of the state that it sets. */
+export function gallery(panel, state, examples) {
+  const pressed = (example) => Object.entries(example).every(([key, value]) => key === "name" || state[key] === value);
+  panel.querySelector(".gallery").replaceChildren(...examples.map((example) => element("button", {
+    type: "button",
+    "aria-pressed": String(pressed(example)),
+    onclick: (event) => {
+      const { name: _, ...parts } = example;
+      Object.assign(state, parts);
+      for (const each of event.target.parentNode.children) each.setAttribute("aria-pressed", String(each === event.target));
+      panel.dispatchEvent(new Event("rerun"));
+    },
+  }, example.name)));
 }
 
 /** Show the words of `state.text` as buttons, the one at `state.position` pressed; another one reruns the panel. */

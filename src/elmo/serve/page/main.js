@@ -16,6 +16,13 @@ for (const [name, module] of Object.entries({ senses, neighbours, map, fill, tas
   panels[name] = { section, tab, ran: false, work: new AbortController(), presets: { ...panel.state }, ...panel };
 }
 let current = "senses";
+let model = "unknown";
+
+/** Back returns to the panel or question before; what only changes the view stays in one entry. */
+function address({ back = false } = {}) {
+  if (back && location.hash !== stateInAddress()) history.pushState(null, "", stateInAddress());
+  else history.replaceState(null, "", stateInAddress());
+}
 
 function stateInAddress() {
   return `#${new URLSearchParams({ panel: current, state: JSON.stringify(panels[current].state) })}`;
@@ -46,7 +53,7 @@ function readAddress() {
   return true;
 }
 
-function select(name, { focus = false } = {}) {
+function select(name, { focus = false, back = false } = {}) {
   current = name;
   for (const [each, panel] of Object.entries(panels)) {
     const chosen = each === name;
@@ -56,8 +63,14 @@ function select(name, { focus = false } = {}) {
   }
   if (focus) panels[name].tab.focus();
   panels[name].show();
-  history.replaceState(null, "", stateInAddress());
+  address({ back });
   if (!panels[name].ran) run(name);
+}
+
+/** A new question of the user's. */
+function rerun(name) {
+  address({ back: true });
+  run(name);
 }
 
 /** Give up a panel's last run: its late answer may not stand over what is newer. */
@@ -65,6 +78,14 @@ function stop(panel) {
   panel.work.abort();
   panel.work = new AbortController();
   panel.section.removeAttribute("aria-busy");
+}
+
+/** The key's field is under Settings; focus is its mark. */
+function pointToKey() {
+  document.querySelector(".settings").open = true;
+  const field = document.getElementById("key");
+  field.placeholder = "needed here";
+  field.focus();
 }
 
 async function run(name) {
@@ -82,35 +103,39 @@ async function run(name) {
     if (signal.aborted) return;
     panel.section.querySelector(".result").replaceChildren(element("p", { class: "error", role: "alert" }, error.message));
     say("");
+    if (error.status === 401) pointToKey();
   }
   panel.section.removeAttribute("aria-busy");
-  history.replaceState(null, "", stateInAddress());
+  address();
 }
 
 const names = Object.keys(panels);
 for (const [name, panel] of Object.entries(panels)) {
-  panel.tab.addEventListener("click", () => select(name));
+  panel.tab.addEventListener("click", () => select(name, { back: true }));
   panel.tab.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     const place = names.indexOf(name);
-    if (step) select(names[(place + step + names.length) % names.length], { focus: true });
-    else if (event.key === "Home") select(names[0], { focus: true });
-    else if (event.key === "End") select(names.at(-1), { focus: true });
+    if (step) select(names[(place + step + names.length) % names.length], { focus: true, back: true });
+    else if (event.key === "Home") select(names[0], { focus: true, back: true });
+    else if (event.key === "End") select(names.at(-1), { focus: true, back: true });
     else return;
     event.preventDefault();
   });
   panel.section.querySelector("form").addEventListener("submit", (event) => {
     event.preventDefault();
-    run(name);
+    rerun(name);
   });
-  panel.section.addEventListener("rerun", () => run(name));
+  panel.section.addEventListener("rerun", () => rerun(name));
   panel.section.addEventListener("clear", () => {
     stop(panel);
     panel.section.querySelector(".result").replaceChildren();
     say("");
   });
-  panel.section.addEventListener("changed", () => history.replaceState(null, "", stateInAddress()));
-  panel.section.addEventListener("change", () => history.replaceState(null, "", stateInAddress()));
+  panel.section.addEventListener("changed", () => address());
+  panel.section.addEventListener("change", (event) => {
+    // What was typed is a question of its own, once it is asked.
+    if (!event.target.matches("textarea, input:not([type=range])")) address();
+  });
 }
 
 document.getElementById("share").addEventListener("click", async (event) => {
@@ -123,7 +148,7 @@ document.getElementById("share").addEventListener("click", async (event) => {
     if (kind === "python") await copy(asPython(panel.request()), "a Python program");
     if (kind === "link") await copy(location.origin + location.pathname + stateInAddress(), "a link to this");
     if (kind === "json") download(`elmo-${current}.json`, new Blob([JSON.stringify(panel.result(), null, 1)], { type: "application/json" }));
-    if (kind === "png") download(`elmo-${current}.png`, await asPicture(panel.section.querySelector(".result")));
+    if (kind === "png") download(`elmo-${current}.png`, await asPicture(panel.section.querySelector(".result"), panel.caption(), `Model ${model}, drawn by elmo ${current}`));
   } catch (error) {
     say(error.message);
   }
@@ -136,10 +161,12 @@ paint(theme.value);
 
 function describeModel() {
   ask("/info").then((info) => {
+    model = info.model_id;
     document.getElementById("model").textContent = `Model ${info.model_id}: ${info.layers} layers of ${info.dimensions} numbers for each word.`;
   }).catch(() => {});
 }
 
+document.getElementById("settings").addEventListener("submit", (event) => event.preventDefault());
 document.getElementById("key").addEventListener("change", () => {
   describeModel();
   for (const panel of Object.values(panels)) panel.ran = false;

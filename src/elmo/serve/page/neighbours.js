@@ -26,5 +26,6 @@ export function create(panel) {
   }
 
   form.addEventListener("input", () => { state.text = form.text.value; });
-  return { state, run, request, show() { form.text.value = state.text; }, result: () => answer };
+  const caption = () => `The uses most similar to “${answer.tokens[answer.position]}” in: ${answer.tokens.join(" ")}`;
+  return { state, run, request, caption, show() { form.text.value = state.text; }, result: () => answer };
 }

@@ -35,21 +35,21 @@ export function download(name, blob) {
   say(`Saved ${name}.`);
 }
 
-/** A panel's result as a picture: its elements, drawn by the browser inside an SVG image. */
-export async function asPicture(node) {
+/** A panel's result as a picture with its caption above and its source below: elements, drawn by the browser inside an SVG image. */
+export async function asPicture(node, caption, source) {
   const box = node.getBoundingClientRect();
   // What scrolls on the page is shown whole in the picture.
   const parts = [...node.querySelectorAll(".scroll")].map((part) => part.scrollWidth);
-  const width = Math.ceil(Math.max(box.width, node.scrollWidth, ...parts)) + 32, height = Math.ceil(node.scrollHeight) + 32;
+  const width = Math.ceil(Math.max(box.width, node.scrollWidth, ...parts)) + 32;
   const copyOf = node.cloneNode(true);
   inline(node, copyOf);
   for (const part of copyOf.querySelectorAll(".scroll")) part.style.overflow = "visible";
+  const lines = [line(caption, "600 18px/26px", width), line(source, "14px/20px", width)];
+  const height = Math.ceil(node.scrollHeight) + 48 + lines.reduce((sum, each) => sum + each.height, 0);
   const style = getComputedStyle(document.body);
-  copyOf.style.padding = "16px";
-  copyOf.style.background = style.backgroundColor;
-  copyOf.style.width = `${width}px`;
-  copyOf.style.minHeight = `${height}px`;
-  const xml = new XMLSerializer().serializeToString(copyOf);
+  const whole = element("div", {}, lines[0].made, copyOf, lines[1].made);
+  Object.assign(whole.style, { padding: "16px", boxSizing: "border-box", width: `${width}px`, minHeight: `${height}px`, background: style.backgroundColor, color: style.color });
+  const xml = new XMLSerializer().serializeToString(whole);
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"><foreignObject width="100%" height="100%">${xml}</foreignObject></svg>`;
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
@@ -59,6 +59,18 @@ export async function asPicture(node) {
   context.scale(2, 2);
   context.drawImage(image, 0, 0);
   return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The picture could not be drawn."))), "image/png"));
+}
+
+/** A paragraph of the picture, and how high it becomes: it is measured on the page, out of sight. */
+function line(text, font, width) {
+  const made = element("p", { dir: "auto" }, text);
+  Object.assign(made.style, { font: `${font} system-ui, sans-serif`, margin: "0 0 8px", width: `${width - 32}px`, overflowWrap: "anywhere" });
+  const shown = made.cloneNode(true);
+  Object.assign(shown.style, { position: "absolute", visibility: "hidden" });
+  document.body.append(shown);
+  const height = shown.offsetHeight + 8;
+  shown.remove();
+  return { made, height };
 }
 
 /** Styles come from a sheet that the image cannot see: write them into the copy. */

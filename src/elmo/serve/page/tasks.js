@@ -1,14 +1,24 @@
-// Tasks: what the task models that were given to the server see in a text.
+// Tasks: the predictions of the task models that the server was given.
 import { ask, bars, element } from "./dom.js";
 
-const EXAMPLES = {
-  named_entities: "Angela Merkel was born in Hamburg and worked in Berlin.",
-  semantic_roles: "The committee gave the prize to a young author.",
-  sentiment: "A warm, funny and surprisingly honest film.",
-  entailment: "Two dogs run across a field.\tAnimals are outside.",
-  question_answering: "Who sat on the bank?\tAn old man sat on the bank of the river and watched the boats.",
-  coreference: "Anna called her brother .\nHe told her that he was late .",
-};
+/** Commands that work as they stand, but for the names of the data files. */
+const COMMANDS = [
+  ["Entities: who and where", "named_entities", "train.conll", "dev.conll"],
+  ["Sentiment: how it feels", "sentiment", "train.txt", "dev.txt"],
+  ["Roles: who did what to whom", "semantic_roles", "train.conll", "dev.conll"],
+];
+
+function howToGetOne() {
+  const commands = COMMANDS.map(([title, task, train, dev]) => [
+    element("h2", {}, title),
+    element("pre", { tabindex: 0, role: "region", "aria-label": title }, `elmo task train ${task} --train ${train} --dev ${dev} -o ${task}\nelmo serve --task ${task}`),
+  ]);
+  return [
+    element("p", {}, "No task model is loaded. Train one on your own files (minutes on two cores), then start the service with it. ",
+      element("code", {}, "--task"), " may be given several times."),
+    ...commands.flat(),
+  ];
+}
 
 export function create(panel) {
   const form = panel.querySelector("form");
@@ -17,6 +27,7 @@ export function create(panel) {
   let served = null;
   let answer = null;
 
+  const chosen = () => served?.find((task) => task.name === state.task);
   const request = () => ({ route: `/tasks/${encodeURIComponent(state.task)}`, body: { inputs: state.text } });
 
   async function load(signal) {
@@ -25,17 +36,17 @@ export function create(panel) {
     form.hidden = !served.length;
   }
 
-  /** An example goes with its task; a text of the user's stays. */
+  /** A task's example replaces another's; the user's own text stays. */
   function choose(task) {
     state.task = task;
-    if (!state.text.trim() || Object.values(EXAMPLES).includes(state.text)) state.text = EXAMPLES[task] ?? "";
+    if (!state.text.trim() || served.some((each) => each.example === state.text)) state.text = chosen()?.example ?? "";
     show();
   }
 
   function show() {
     form.task.value = state.task;
     form.text.value = state.text;
-    panel.querySelector(".format").textContent = served?.find((task) => task.name === state.task)?.input_format ?? "Text";
+    panel.querySelector(".format").textContent = chosen()?.input_format ?? "Text";
   }
 
   async function run(signal) {
@@ -46,43 +57,46 @@ export function create(panel) {
     if (!served.some((task) => task.name === state.task)) choose(served[0]?.name ?? "");
     else if (first && !state.text) choose(state.task);
     if (!served.length) {
-      result.replaceChildren(element("p", {}, "No task model is served here. Train one with ", element("code", {}, "elmo task train"), " and start the server with ", element("code", {}, "elmo serve --task FOLDER"), "."));
+      result.replaceChildren(...howToGetOne());
       return;
     }
-    const { route, body } = request();
+    const { route, body } = request(), { drawing } = chosen();
     answer = await ask(route, body, signal);
-    result.replaceChildren(...answer.map((record) => drawOne(record, body.inputs)));
+    result.replaceChildren(...answer.map((record) => draw(record, drawing, body.inputs)));
   }
 
-  function drawOne(record, inputs) {
-    if (record.entities) return spans(record.tokens, record.entities);
-    if (record.arguments) return spans(record.tokens, withPredicate(record));
-    if (record.chains) return chains(record);
-    if (record.probabilities) {
-      const text = record.tokens ?? [...record.premise, "→", ...record.hypothesis];
-      const list = Object.entries(record.probabilities).map(([name, share]) => ({ label: name, share, value: `${(100 * share).toFixed(1)}%` }));
-      return element("div", {}, element("p", { class: "text", dir: "auto" }, text.join(" ")), element("h2", {}, record.label), bars(list));
+  /** The task says how its predictions are drawn, and which keys of a record hold what. */
+  function draw(record, { kind, field, text, focus }, inputs) {
+    const value = record[field];
+    const tokens = text.flatMap((key, number) => [...(number ? ["→"] : []), ...record[key].flat()]);
+    if (kind === "tags") return spans(tokens, value.map((label, place) => ({ start: place, end: place + 1, label })));
+    if (kind === "spans") return spans(tokens, focus ? withFocus(value, record[focus]) : value);
+    if (kind === "clusters") {
+      return spans(tokens, value.flatMap((cluster, number) => cluster.map((mention) => ({ ...mention, label: String(number + 1) }))));
     }
-    if (record.answer !== undefined) return passage(record, inputs);
-    return element("pre", {}, JSON.stringify(record, null, 2));
+    if (kind === "label") {
+      const list = Object.entries(value).map(([name, share]) => ({ label: name, share, value: `${(100 * share).toFixed(1)}%` }));
+      return element("div", {}, element("p", { class: "text", dir: "auto" }, tokens.join(" ")), element("h2", {}, record.label), bars(list));
+    }
+    return passage(record, inputs);
   }
 
-  /** The predicate is mostly among its arguments, as V. */
-  function withPredicate({ predicate, arguments: roles }) {
-    const marked = roles.some((role) => role.label === "V");
-    return marked ? roles : [...roles, { start: predicate, end: predicate + 1, label: "V" }];
+  /** A predicate is usually among its arguments, as V; it is marked if it is not. */
+  function withFocus(labelled, place) {
+    const marked = labelled.some((span) => span.label === "V");
+    return marked ? labelled : [...labelled, { start: place, end: place + 1, label: "V" }];
   }
 
-  /** Spans are half open: tokens start to end - 1. One may lie inside another; the mentions of chains do. */
+  /** Spans are half open: tokens start to end - 1. One may be inside another, as mentions are. */
   function spans(tokens, labelled) {
     const kinds = [...new Set(labelled.map((span) => span.label))];
-    const draw = (from, to, left) => {
+    const nest = (from, to, left) => {
       const parts = [];
       for (let place = from; place < to;) {
         const [span] = left.filter((each) => each.start === place && each.end <= to).sort((one, other) => other.end - one.end);
         if (parts.length) parts.push(" ");
         if (span) {
-          const mark = element("span", { class: "span" }, draw(place, span.end, left.filter((each) => each !== span)), element("small", {}, span.label));
+          const mark = element("span", { class: "span" }, nest(place, span.end, left.filter((each) => each !== span)), element("small", {}, span.label));
           mark.style.borderColor = `var(--c${(kinds.indexOf(span.label) % 8) + 1})`;
           parts.push(mark);
         } else parts.push(tokens[place]);
@@ -90,12 +104,7 @@ export function create(panel) {
       }
       return parts;
     };
-    return element("p", { class: "text", dir: "auto" }, draw(0, tokens.length, labelled));
-  }
-
-  function chains(record) {
-    const labelled = record.chains.flatMap((chain, number) => chain.map((mention) => ({ ...mention, label: String(number + 1) })));
-    return spans(record.sentences.flat(), labelled);
+    return element("p", { class: "text", dir: "auto" }, nest(0, tokens.length, labelled));
   }
 
   function passage(record, inputs) {
@@ -114,5 +123,6 @@ export function create(panel) {
     choose(form.task.value);
     panel.dispatchEvent(new Event("clear"));
   });
-  return { state, run, request, show, result: () => answer };
+  const caption = () => `${state.task.replaceAll("_", " ")}: ${state.text}`;
+  return { state, run, request, caption, show, result: () => answer };
 }

@@ -1,4 +1,4 @@
-"""Is it up, what is it, how is it doing; and the page."""
+"""Health, model information, metrics, and the page."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fastapi.staticfiles import StaticFiles
 
 from elmo import __version__
 from elmo.serve.errors import error_body
+from elmo.serve.metrics import OPEN_METRICS, PROMETHEUS_TEXT
 from elmo.serve.routes.access import DOCUMENTED, EngineOf
 
 router = APIRouter()
@@ -30,20 +31,20 @@ def _health(request: Request) -> Response:
     service = request.app.state.service
     if service.engine is not None:
         return JSONResponse({"status": "ok"})
-    message = service.failure or "The model is being opened; try again in a moment."
+    message = service.failure or "The model is loading; try again in a moment."
     return JSONResponse(error_body("/", 503, message), 503, headers={"Retry-After": "1"})
 
 
 @router.get("/health", responses=_UNHEALTHY)
 @router.get("/ping", responses=_UNHEALTHY)
 async def health(request: Request) -> Response:
-    """200 when the model is warm, 503 before."""
+    """200 when the model is ready, 503 before."""
     return _health(request)
 
 
 @router.get("/", responses=_UNHEALTHY)
 async def root(request: Request) -> Response:
-    """The page for a browser; /health for a machine."""
+    """The page for a browser, /health for a program."""
     if "text/html" not in request.headers.get("accept", ""):
         return _health(request)
     return page("index.html")
@@ -59,7 +60,7 @@ def page(name: str) -> Response:
 
 
 class PageFiles(StaticFiles):
-    """The page's own files. Modules of two releases do not fit together: browsers ask each time whether one changed."""
+    """The page's files. Browsers check each time whether a file changed, since modules of two releases do not mix."""
 
     def file_response(self, *args: Any, **options: Any) -> Response:
         response = super().file_response(*args, **options)
@@ -69,7 +70,7 @@ class PageFiles(StaticFiles):
 
 @router.get("/info", responses={401: DOCUMENTED[401], **_UNHEALTHY})
 async def info(engine: EngineOf) -> dict[str, Any]:
-    """The model and the limits, in TEI's names."""
+    """The model and the limits, with TEI's names."""
     settings, config = engine.settings, engine.bilm.config
     return {
         "model_id": engine.models.name,
@@ -96,6 +97,7 @@ async def info(engine: EngineOf) -> dict[str, Any]:
 
 @router.get("/metrics", response_class=PlainTextResponse, responses={401: DOCUMENTED[401]})
 async def metrics(request: Request) -> PlainTextResponse:
-    """Prometheus' text format."""
-    text = request.app.state.service.metrics.text()
-    return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+    """Prometheus's text format, or OpenMetrics if the client accepts it."""
+    open_metrics = "application/openmetrics-text" in request.headers.get("accept", "")
+    text = request.app.state.service.metrics.text(open_metrics=open_metrics)
+    return PlainTextResponse(text, media_type=OPEN_METRICS if open_metrics else PROMETHEUS_TEXT)

@@ -1,4 +1,4 @@
-"""The routes of Hugging Face's Text Embeddings Inference, and our own for layers."""
+"""The routes of Hugging Face's Text Embeddings Inference (TEI), and our own for layers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,15 @@ from fastapi.responses import Response
 from elmo.serve.answers import array_answer, json_answer
 from elmo.serve.batching import Wanted
 from elmo.serve.engine import Engine
+from elmo.serve.errors import ServiceError
 from elmo.serve.routes.access import DOCUMENTED, EngineOf, note, while_connected
-from elmo.serve.schemas import (
-    EmbedAllBody,
-    EmbedBody,
-    EmbedLayersBody,
-    SimilarityBody,
-    TokenizeBody,
-)
+from elmo.serve.schemas import EmbedAllBody, EmbedBody, EmbedLayersBody, SimilarityBody, TokenizeBody
 
 router = APIRouter(responses=DOCUMENTED, tags=["TEI"])
 
 
 def _answers(model: Any) -> dict[int | str, dict[str, Any]]:
-    """Documents an answer that is written without pydantic, which would be slow for vectors."""
+    """Document an answer that is written without pydantic, which would be slow for vectors."""
     return {200: {"content": {"application/json": {"schema": model}}, "description": "The result"}}
 
 
@@ -58,7 +53,7 @@ async def embed_all(body: EmbedAllBody, engine: EngineOf, request: Request) -> R
 
 @router.post("/embed_layers", responses=_answers({"anyOf": [_lists(3), _lists(4)]}))
 async def embed_layers(body: EmbedLayersBody, engine: EngineOf, request: Request) -> Response:
-    """The same for the layers asked for: "all" (layer, token, number), an index, "average", or a weight for each."""
+    """Token vectors of chosen layers: "all" (layer, token, dimension), an index, "average", or layer weights."""
     wanted = Wanted(engine.choose(body.layers))
     texts = await _prepare(engine, request, body)
     return array_answer(await while_connected(request, engine.embed(texts, wanted)))
@@ -66,7 +61,7 @@ async def embed_layers(body: EmbedLayersBody, engine: EngineOf, request: Request
 
 @router.post("/tokenize", responses=_answers(_lists(2, of="object")))
 async def tokenize(body: TokenizeBody, engine: EngineOf, request: Request) -> Response:
-    """The tokens with their places. An id is the word's in the softmax's vocabulary; 0 if the model has none."""
+    """The tokens with their positions. An id is the word's in the softmax vocabulary; 0 if the model has none."""
     texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
     result = await engine.reading(texts, partial(_entries, engine, texts, body.add_special_tokens is not False))
     note(request, texts=len(texts), tokens=sum(map(len, result)))
@@ -91,7 +86,7 @@ def _entries(engine: Engine, texts: list[str], add_special_tokens: bool) -> list
 
 @router.post("/similarity", responses=_answers(_lists(1)))
 async def similarity(body: SimilarityBody, engine: EngineOf, request: Request) -> Response:
-    """Cosine of the source sentence's vector to each of the others."""
+    """The cosine similarity of the source sentence to each of the others."""
     source, others = [body.inputs.source_sentence], body.inputs.sentences
     texts = await engine.reading(source + others, lambda: engine.tokens(source) + engine.tokens(others))
     note(request, texts=len(texts), tokens=sum(map(len, texts)))
@@ -101,7 +96,24 @@ async def similarity(body: SimilarityBody, engine: EngineOf, request: Request) -
 
 @router.post("/", responses=_answers({"anyOf": [_lists(2), _lists(1)]}))
 async def root(body: EmbedBody | SimilarityBody, engine: EngineOf, request: Request) -> Response:
-    """What Hugging Face's client posts to a bare address: /embed, or /similarity."""
+    """/embed or /similarity: Hugging Face's client posts both to a bare address."""
     if isinstance(body, SimilarityBody):
         return await similarity(body, engine, request)
     return await embed(body, engine, request)
+
+
+_UNAVAILABLE = {
+    "/decode": (422, "This model reads characters; it has no token ids to decode.", "Tokenizer"),
+    "/embed_sparse": (424, "Model is not an embedding model with SPLADE pooling", "Backend"),
+    "/predict": (424, "Model is not a classifier model", "Backend"),
+    "/rerank": (424, "Model is not a re-ranker model", "Backend"),
+}
+"""TEI's answers for a model that does not have these."""
+
+
+@router.post("/decode", include_in_schema=False)
+@router.post("/embed_sparse", include_in_schema=False)
+@router.post("/predict", include_in_schema=False)
+@router.post("/rerank", include_in_schema=False)
+async def unavailable(request: Request) -> None:
+    raise ServiceError(*_UNAVAILABLE[request.url.path])

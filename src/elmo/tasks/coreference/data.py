@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from elmo.tasks.reading import Row, bad_line, numbered_lines, plain_token, require_examples, split_columns
+from elmo.tasks.task import Located
 
-_BEGIN = re.compile(r"#begin document \((?P<name>.*)\);(?: part (?P<part>\d+))?\s*")
+_BEGIN = re.compile(r"#begin document \((?P<name>.*)\);(?: part (?P<part>[0-9]{1,9}))?\s*")
 _PIECE = re.compile(r"(?P<open>\()?(?P<chain>[^()|\s]+?)(?P<close>\))?")
 _WORD, _SPEAKER, _NUM_COLUMNS = 3, 9, 12
 _NO_MENTION = {"-", "_", "*", ""}
@@ -34,7 +35,7 @@ class Mention(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Document:
+class Document(Located):
     """A text, who says what, and which of its mentions belong together."""
 
     name: str
@@ -44,12 +45,11 @@ class Document:
     """A speaker for each token; empty strings where nobody is named."""
     chains: tuple[tuple[Mention, ...], ...] = ()
     genre: str = ""
-    line: int = field(default=0, compare=False)
-    """Where it begins in its file."""
 
     @property
-    def num_tokens(self) -> int:
-        return sum(map(len, self.sentences))
+    def tokens(self) -> list[str]:
+        """Of all sentences."""
+        return [token for sentence in self.sentences for token in sentence]
 
 
 def read_documents(path: Path | str, *, singletons: bool = False) -> list[Document]:

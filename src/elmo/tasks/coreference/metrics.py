@@ -3,10 +3,12 @@
 With K the gold chains and R the predicted ones, over all documents together:
 
     MUC        recall    = sum_k (|k| - parts of k in R) / sum_k (|k| - 1)      links that were found
-    B-cubed    recall    = sum_k sum_r |k and r|^2 / |k|  /  sum_k |k|          mentions, each weighed by its chain
+    B-cubed    recall    = sum_k sum_r |k and r|^2 / |k|  /  sum_k |k|          mentions, each weighted by its chain
     CEAF-phi4  recall    = best one-to-one sum of 2 |k and r| / (|k| + |r|)  /  |K|
 
-Precision is the same with K and R exchanged. Predicted chains of one mention are dropped first.
+Precision is the same with K and R exchanged. Chains of one mention count like all others, as in the official scorer. A
+mention belongs to one chain: where a side has it in several, the first one keeps it, as the official scorer does with
+predictions (scores above 100% would be possible otherwise).
 """
 
 from __future__ import annotations
@@ -17,49 +19,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.tasks.scores import harmonic_mean
+from elmo.tasks.scores import Counts, count_matches
 
 Chain = frozenset[Hashable]
-
-
-@dataclass(frozen=True)
-class Sums:
-    """What precision and recall are fractions of, added up over documents."""
-
-    precision_top: float = 0.0
-    precision_bottom: float = 0.0
-    recall_top: float = 0.0
-    recall_bottom: float = 0.0
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
-            self.precision_top + other.precision_top,
-            self.precision_bottom + other.precision_bottom,
-            self.recall_top + other.recall_top,
-            self.recall_bottom + other.recall_bottom,
-        )
-
-    @property
-    def precision(self) -> float:
-        return 100 * self.precision_top / self.precision_bottom if self.precision_bottom else 0.0
-
-    @property
-    def recall(self) -> float:
-        return 100 * self.recall_top / self.recall_bottom if self.recall_bottom else 0.0
-
-    @property
-    def f1(self) -> float:
-        return harmonic_mean(self.precision, self.recall)
 
 
 @dataclass(frozen=True)
 class CoreferenceScores:
     """The three scores of a set of documents, and how well the mentions alone were found."""
 
-    muc: Sums
-    b_cubed: Sums
-    ceaf: Sums
-    mentions: Sums
+    muc: Counts
+    b_cubed: Counts
+    ceaf: Counts
+    mentions: Counts
 
     @property
     def average(self) -> float:
@@ -72,43 +44,56 @@ def score_chains(
 ) -> CoreferenceScores:
     """Compare document by document; a document is its chains, a chain its mentions."""
     assert len(gold) == len(predicted), "one prediction for each document"
-    muc = b_cubed = ceaf = mentions = Sums()
+    muc = b_cubed = ceaf = mentions = Counts()
     for gold_chains, predicted_chains in zip(gold, predicted, strict=True):
-        key = [frozenset(chain) for chain in gold_chains]
-        response = [chain for chain in map(frozenset, predicted_chains) if len(chain) > 1]
-        muc += muc_sums(key, response)
-        b_cubed += b_cubed_sums(key, response)
-        ceaf += ceaf_sums(key, response)
-        mentions += _mention_sums(key, response)
+        key, response = disjoint(gold_chains), disjoint(predicted_chains)
+        muc += muc_counts(key, response)
+        b_cubed += b_cubed_counts(key, response)
+        ceaf += ceaf_counts(key, response)
+        mentions += count_matches([set().union(*key)], [set().union(*response)])
     return CoreferenceScores(muc, b_cubed, ceaf, mentions)
 
 
-def muc_sums(key: Sequence[Chain], response: Sequence[Chain]) -> Sums:
+def disjoint(chains: Iterable[Iterable[Hashable]]) -> list[Chain]:
+    """The chains, each mention in the first that has it, without those that this leaves empty.
+
+    >>> [sorted(chain) for chain in disjoint(["ab", "bc", "b"])]
+    [['a', 'b'], ['c']]
+    """
+    taken: set[Hashable] = set()
+    kept: list[Chain] = []
+    for chain in chains:
+        rest = frozenset(chain) - taken
+        taken |= rest
+        if rest:
+            kept.append(rest)
+    return kept
+
+
+def muc_counts(key: Sequence[Chain], response: Sequence[Chain]) -> Counts:
     """Links: a chain of n mentions has n - 1."""
-    precision_top, precision_bottom = _links(response, key)
-    recall_top, recall_bottom = _links(key, response)
-    return Sums(precision_top, precision_bottom, recall_top, recall_bottom)
+    return Counts(*_links(response, key), *_links(key, response))
 
 
-def b_cubed_sums(key: Sequence[Chain], response: Sequence[Chain]) -> Sums:
-    """Mentions, each weighed by how much of its chain is right."""
+def b_cubed_counts(key: Sequence[Chain], response: Sequence[Chain]) -> Counts:
+    """Mentions, each weighted by how much of its chain is right."""
     shared = overlaps(key, response)
     key_sizes = np.array([len(chain) for chain in key], dtype=float)
     response_sizes = np.array([len(chain) for chain in response], dtype=float)
-    return Sums(
-        precision_top=float((shared**2 / response_sizes).sum()),
-        precision_bottom=float(response_sizes.sum()),
-        recall_top=float((shared**2 / key_sizes[:, None]).sum()),
-        recall_bottom=float(key_sizes.sum()),
+    return Counts(
+        correct=float((shared**2 / response_sizes).sum()),
+        predicted=float(response_sizes.sum()),
+        recovered=float((shared**2 / key_sizes[:, None]).sum()),
+        gold=float(key_sizes.sum()),
     )
 
 
-def ceaf_sums(key: Sequence[Chain], response: Sequence[Chain]) -> Sums:
+def ceaf_counts(key: Sequence[Chain], response: Sequence[Chain]) -> Counts:
     """Chains, each compared with at most one of the other side."""
     sizes = np.array([[len(k) + len(r) for r in response] for k in key], dtype=float).reshape(len(key), len(response))
     similarity = 2 * overlaps(key, response) / sizes
     total = best_assignment(similarity)
-    return Sums(total, len(response), total, len(key))
+    return Counts(total, len(response), total, len(key))
 
 
 def overlaps(key: Sequence[Chain], response: Sequence[Chain]) -> NDArray[np.float64]:
@@ -119,8 +104,8 @@ def overlaps(key: Sequence[Chain], response: Sequence[Chain]) -> NDArray[np.floa
 def best_assignment(scores: NDArray[np.float64]) -> float:
     """The largest sum of entries with at most one in each row and each column.
 
-    The Hungarian method in its shortest-path form: rows enter one by one, each along the cheapest chain of exchanges;
-    `row_price` and `column_price` keep all reduced costs at or above zero.
+    The Hungarian algorithm in its shortest-path form: rows are assigned one by one, each along the cheapest augmenting
+    path; the dual variables `row_price` and `column_price` keep all reduced costs at or above zero.
     """
     if scores.shape[0] > scores.shape[1]:
         scores = scores.T
@@ -155,9 +140,7 @@ def best_assignment(scores: NDArray[np.float64]) -> float:
 
 
 def _links(chains: Sequence[Chain], others: Sequence[Chain]) -> tuple[float, float]:
-    home: dict[Hashable, Hashable] = {
-        mention: index for index, chain in reversed(list(enumerate(others))) for mention in chain
-    }
+    home: dict[Hashable, Hashable] = {mention: index for index, chain in enumerate(others) for mention in chain}
     found = total = 0
     for chain in chains:
         # A mention that the other side does not know is a part of its own.
@@ -165,9 +148,3 @@ def _links(chains: Sequence[Chain], others: Sequence[Chain]) -> tuple[float, flo
         found += len(chain) - len(parts)
         total += len(chain) - 1
     return found, total
-
-
-def _mention_sums(key: Sequence[Chain], response: Sequence[Chain]) -> Sums:
-    right = set().union(*key)
-    found = set().union(*response)
-    return Sums(len(right & found), len(found), len(right & found), len(right))

@@ -17,13 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmo.settings import Settings, setting
 from elmo.tasks.coreference.data import Mention
 from elmo.tasks.layers.dense import dense_layers
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.spans import SpanRepresentation, enumerate_spans, keep_best
 from elmo.tasks.layers.text_batches import TextBatch
-from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import TaskModel
 
 Chains = tuple[tuple[Mention, ...], ...]
@@ -33,42 +33,34 @@ _UNKNOWN_SPEAKER = 0
 
 
 @dataclass(frozen=True)
-class CoreferenceModelSettings:
+class CoreferenceModelSettings(Settings):
     """The shape of the ranker."""
 
-    hidden_dim: int = 200
-    """Width of each direction of the biLSTM."""
-    num_layers: int = 1
-    max_span_width: int = 10
-    spans_per_token: float = 0.4
-    """Spans that are kept, for each token of the document."""
-    max_antecedents: int = 250
-    """Kept spans before a span that may be its antecedent."""
-    scorer_dim: int = 150
-    """Width of the two hidden layers of both scorers."""
-    feature_dim: int = 20
-    """Width of the vectors for width, distance, speaker and genre."""
-    pair_dim: int = 0
-    """Spans are projected to this width before they are paired; 0 pairs them as they are, which is far slower."""
-    mention_weight: float = 0.0
-    """How much of the loss is whether each span is a gold mention. The paper has none: what pruning drops early is then
-    never learned, which hurts where documents are few."""
-    lexical_dropout: float = 0.5
-    """On the words."""
-    dropout: float = 0.2
-    """In the biLSTM, in the scorers (of pairs after the first layer alone) and on the features."""
-
-    def __post_init__(self) -> None:
-        require_ranges(
-            self,
-            "model",
-            above_zero=(
-                "hidden_dim", "num_layers", "max_span_width", "spans_per_token", "max_antecedents", "scorer_dim",
-                "feature_dim",
-            ),
-            zero_or_more=("pair_dim", "mention_weight"),
-            below_one=("lexical_dropout", "dropout"),
-        )  # fmt: skip
+    hidden_dim: int = setting(200, "Width of each direction of the biLSTM.", at_least=1)
+    num_layers: int = setting(1, "Layers of the biLSTM.", at_least=1)
+    max_span_width: int = setting(10, "Tokens of a span, at most.", at_least=1)
+    spans_per_token: float = setting(0.4, "Spans that are kept, for each token of the document.", above=0)
+    max_antecedents: int = setting(250, "Kept spans before a span that may be its antecedent.", at_least=1)
+    scorer_dim: int = setting(150, "Width of the two hidden layers of both scorers.", at_least=1)
+    feature_dim: int = setting(20, "Width of the vectors for width, distance, speaker and genre.", at_least=1)
+    pair_dim: int = setting(
+        0,
+        "Spans are projected to this width before they are paired; 0 pairs them as they are, which is far slower.",
+        at_least=0,
+    )
+    mention_weight: float = setting(
+        0.0,
+        "Weight of the loss of whether each span is a gold mention. The paper has none: spans that are pruned early "
+        "are then never learned, which hurts where documents are few.",
+        at_least=0,
+    )
+    lexical_dropout: float = setting(0.5, "On the words.", at_least=0, below=1)
+    dropout: float = setting(
+        0.2,
+        "In the biLSTM, in the scorers (of pairs after the first layer alone) and on the features.",
+        at_least=0,
+        below=1,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sentence pairs with their relation, from what the corpora come in.
+"""Sentence pairs with their relation, in the formats of the corpora.
 
     SNLI, MultiNLI    .jsonl: sentence1, sentence2, gold_label
     SNLI, MultiNLI    .txt / .tsv with a header that names sentence1, sentence2, gold_label
@@ -10,13 +10,14 @@ Pairs whose annotators did not agree (gold label "-") are left out, as is usual.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from elmo.errors import InputError
+from elmo.storage.json_file import parse_json
 from elmo.tasks.reading import bad_line, numbered_lines, require_examples
+from elmo.tasks.task import Located
 from elmo.text.tokenizer import words
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -27,15 +28,13 @@ _SPLIT_FIELD = "SemEval_set"
 
 
 @dataclass(frozen=True)
-class SentencePair:
+class SentencePair(Located):
     """Does the hypothesis follow from the premise?"""
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
     label: str | None
     """One of `LABELS`; None if it is to be predicted."""
-    line: int = field(default=0, compare=False)
-    """Where it stands in its file."""
 
 
 def read_pairs(path: Path | str, *, tokenizer: str = "ptb-like", split: str | None = None) -> list[SentencePair]:
@@ -87,10 +86,7 @@ def _json_records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     for line, text in numbered_lines(path):
         if not text.strip():
             continue
-        try:
-            record = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise bad_line(path, line, f"no JSON ({error.msg})", "one JSON object on each line") from error
+        record = parse_json(text, source=f"{path}, line {line},", expected="one JSON object on each line")
         if not isinstance(record, dict):
             raise bad_line(path, line, "JSON that is not an object", "one JSON object on each line")
         yield line, {key: value for key, value in record.items() if isinstance(value, str)}

@@ -1,68 +1,53 @@
 """ESIM (Chen et al. 2017; paper, section 4).
 
     [words; ELMo] -> biLSTM -> [h; ELMo] = a, b of premise and hypothesis
-    -> a~ = what a sees in b -> [a; a~; a - a~; a * a~] -> dense -> biLSTM -> mean and max pools -> dense -> classes
+    -> a~ = attention of a to b -> [a; a~; a - a~; a * a~] -> dense -> biLSTM -> mean and max pools -> dense -> classes
 
 Both sides go through the same layers, as one batch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmo.settings import Settings, setting
+from elmo.tasks.classification import Classifier
 from elmo.tasks.layers.attention import attend, dot_scores, max_pool, mean_pool
 from elmo.tasks.layers.dense import dense_layers
 from elmo.tasks.layers.dropout import VariationalDropout
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.text_batches import TextBatch
-from elmo.tasks.ranges import require_ranges
-from elmo.tasks.task import TaskModel
 
 
 @dataclass(frozen=True)
-class EntailmentModelSettings:
+class EntailmentModelSettings(Settings):
     """The shape of the classifier."""
 
-    hidden_dim: int = 300
-    """Width of each direction of both biLSTMs, and of the dense layers."""
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        require_ranges(self, "model", above_zero=("hidden_dim",), below_one=("dropout",))
+    hidden_dim: int = setting(300, "Width of each direction of both biLSTMs, and of the dense layers.", at_least=1)
+    dropout: float = setting(0.5, "On the inputs of the layers.", at_least=0, below=1)
 
 
-@dataclass(frozen=True)
-class PairBatch:
-    """Pairs with their relations."""
+class EntailmentClassifier(Classifier):
+    """Whether one sentence follows from another; a batch has all premises first, then all hypotheses."""
 
-    text: TextBatch
-    """All premises, then all hypotheses."""
-    labels: Tensor
-    """(pairs,); -1 where unknown."""
-
-
-class EntailmentClassifier(TaskModel):
-    """Whether one sentence follows from another."""
-
-    def __init__(self, settings: EntailmentModelSettings, num_classes: int, text: TextInput) -> None:
+    def __init__(self, settings: EntailmentModelSettings, labels: Sequence[str], text: TextInput) -> None:
         super().__init__()
         hidden = settings.hidden_dim
-        self.text = text
+        self.text, self.labels = text, labels
         self.dropout = nn.Dropout(settings.dropout)
         self.word_dropout = VariationalDropout(settings.dropout)
         self.encoder = BidirectionalRnn(text.input_dim, hidden)
         encoded = text.beside_dim(self.encoder.output_dim)
         self.compare = dense_layers([4 * encoded, hidden], last_is_linear=False)
         self.composer = BidirectionalRnn(hidden, hidden)
-        self.output = dense_layers([4 * self.composer.output_dim, hidden, num_classes], dropout=settings.dropout)
+        self.output = dense_layers([4 * self.composer.output_dim, hidden, len(labels)], dropout=settings.dropout)
 
     def scores(self, text: TextBatch) -> Tensor:
-        """(pairs, classes)"""
         vectors, mask = self.text(text), text.mask
         encoded = vectors.beside(self.encoder(self.word_dropout(vectors.input), mask))
         premise, hypothesis = encoded.chunk(2)
@@ -77,12 +62,3 @@ class EntailmentClassifier(TaskModel):
         pooled = torch.cat([mean_pool(composed, mask), max_pool(composed, mask)], dim=-1)
         result: Tensor = self.output(self.dropout(torch.cat(pooled.chunk(2), dim=-1)))
         return result
-
-    def loss(self, batch: PairBatch) -> Tensor:
-        return F.cross_entropy(self.scores(batch.text), batch.labels)
-
-    @torch.no_grad()
-    def predict(self, batch: PairBatch) -> list[list[float]]:
-        """The probability of each relation."""
-        probabilities: list[list[float]] = self.scores(batch.text).softmax(dim=-1).tolist()
-        return probabilities

@@ -3,7 +3,7 @@
     dot         s_ij = a_i . b_j                                   entailment, sentiment
     trilinear   s_ij = w_a . a_i + w_b . b_j + w_ab . (a_i * b_j)  question answering (Seo et al. 2017)
 
-Padding gets no weight. Left out: what models do with the result (beside each model).
+Padding gets no weight. Left out: what each model does with the result.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def attend(
     values: Float[Tensor, "batch right dim"],
     mask: Bool[Tensor, "batch right"],
 ) -> Float[Tensor, "batch left dim"]:
-    """For each token on the left, the mean of the values on the right that its scores choose."""
+    """For each token on the left, the mean of the values on the right, weighted by its scores."""
     return masked_softmax(scores, mask[:, None, :].expand_as(scores)) @ values
 
 
 def dot_scores(
     left: Float[Tensor, "batch left dim"], right: Float[Tensor, "batch right dim"]
 ) -> Float[Tensor, "batch left right"]:
-    """How alike each pair of tokens is."""
+    """The dot product of each pair of tokens."""
     return left @ right.transpose(1, 2)
 
 
@@ -57,10 +57,10 @@ class TrilinearScores(nn.Module):
 
 
 class BiAttention(nn.Module):
-    """A passage that has read a question: [x; a; x * a; x * b].
+    """Attention from a passage to a question and back: [x; a; x * a; x * b].
 
-    a is the part of the question that a token of the passage looks at; b, the same for all tokens, the part of the
-    passage that the question looks at.
+    a is the question, weighted by a token of the passage; b is the passage, weighted by the question, the same for all
+    tokens.
     """
 
     def __init__(self, dim: int) -> None:
@@ -83,7 +83,7 @@ class BiAttention(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """A text that has read itself: [x; a; x * a], where no token looks at itself."""
+    """Attention of a text to itself: [x; a; x * a]. No token attends to itself."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class SelfAttention(nn.Module):
 
 
 class SelfAttentivePooling(nn.Module):
-    """A text's mean, weighed by a learned score of each token."""
+    """The mean of a text's tokens, weighted by learned scores."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""A task model's own character CNN: how a word is spelt -> one vector (paper, section 4).
+"""A task model's own character CNN: the characters of a word -> one vector (paper, section 4).
 
-It is much smaller than the biLM's and learned from the task's data alone, in both arms. Each distinct word of a batch
-is read once. Unlike in the biLM, padding behind a word is not seen: the vector depends on the word alone.
+It is much smaller than the biLM's and is trained on the task's data only, with and without ELMo. Each distinct word of
+a batch is computed once. Unlike in the biLM, padding has no effect: the vector depends on the word alone.
 """
 
 from __future__ import annotations
@@ -12,24 +12,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from elmo.tasks.ranges import require_ranges
+from elmo.settings import Settings, setting
 from elmo.text.characters import CharacterScheme
 
 
 @dataclass(frozen=True)
-class CharWordsSettings:
+class CharWordsSettings(Settings):
     """The character CNN of a task model."""
 
-    embedding_dim: int = 16
-    widths: tuple[int, ...] = (3,)
-    """Characters that a filter sees at once; none at all turns the CNN off."""
-    num_filters: int = 128
-    """Filters of each width."""
-    max_characters: int = 25
-    """Bytes of a word that are read, its two boundaries included."""
-
-    def __post_init__(self) -> None:
-        require_ranges(self, "text.characters", above_zero=("embedding_dim", "widths", "num_filters"))
+    character_dim: int = setting(16, "Width of a character's vector.", at_least=1)
+    widths: tuple[int, ...] = setting((3,), "Characters that a filter sees; [] turns the CNN off.", at_least=1)
+    num_filters: int = setting(128, "Filters of each width.", at_least=1)
+    max_characters: int = setting(25, "Bytes of a word that are read, its two boundaries included.", at_least=3)
 
     @property
     def output_dim(self) -> int:
@@ -41,15 +35,15 @@ class CharWordsSettings:
 
 
 class CharWords(nn.Module):
-    """Spelt words -> vectors."""
+    """Character ids of words -> vectors."""
 
     def __init__(self, settings: CharWordsSettings) -> None:
         super().__init__()
         self.settings = settings
         self.padding = settings.scheme.padding
-        self.embedding = nn.Embedding(settings.scheme.num_ids, settings.embedding_dim, padding_idx=self.padding)
+        self.embedding = nn.Embedding(settings.scheme.num_ids, settings.character_dim, padding_idx=self.padding)
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(settings.embedding_dim, settings.num_filters, kernel_size=width) for width in settings.widths
+            nn.Conv1d(settings.character_dim, settings.num_filters, kernel_size=width) for width in settings.widths
         )
 
     def forward(self, characters: Int[Tensor, "words characters"]) -> Float[Tensor, "words dim"]:
@@ -57,7 +51,7 @@ class CharWords(nn.Module):
         widest = max(self.settings.widths)
         padded = nn.functional.pad(characters, (0, widest - 1), value=self.padding)
         embedded = self.embedding(padded).transpose(1, 2)
-        # A window counts if it begins inside the word; what hangs over its end is zeros.
+        # A window counts if it begins inside the word; positions after its end are zeros.
         begins_inside = (characters != self.padding)[:, None, :]
         found = []
         for width, convolution in zip(self.settings.widths, self.convolutions, strict=True):

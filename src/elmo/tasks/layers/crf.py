@@ -1,10 +1,10 @@
-"""A linear-chain CRF: how well a tag sequence fits, and the best one that is allowed.
+"""A linear-chain CRF: the likelihood of a tag sequence, and the best sequence that is allowed.
 
     score(tags) = start[t_1] + sum_k emission[k, t_k] + sum_k transition[t_k, t_k+1] + end[t_n]
     log p(tags) = score(tags) - log sum over all tag sequences of exp(score)
 
-Constraints hold while decoding only, as in the paper's models: learning sees every sequence, so that forbidden ones get
-their low scores from the data too.
+Constraints apply to decoding only, as in the paper's models: training normalizes over all sequences, so that forbidden
+ones get low scores from the data too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORBIDDEN = -1e4
 
 @dataclass(frozen=True)
 class TagConstraints:
-    """What may stand where, as scores: 0 allowed, `FORBIDDEN` not."""
+    """Which tags may start, end and follow each other, as scores: 0 allowed, `FORBIDDEN` not."""
 
     transition: Tensor
     """(before, after)"""
@@ -46,7 +46,7 @@ class TagConstraints:
 
 
 class ConditionalRandomField(nn.Module):
-    """Transition scores between tags, learned together with whatever gives the emissions."""
+    """Transition scores between tags, learned together with the emissions."""
 
     constraint_transition: Tensor
     constraint_start: Tensor
@@ -71,7 +71,7 @@ class ConditionalRandomField(nn.Module):
         tags: Int[Tensor, "batch tokens"],
         mask: Bool[Tensor, "batch tokens"],
     ) -> Float[Tensor, " batch"]:
-        """Log-likelihood of each sentence's tags. Every sentence has at least one token; padding stands behind it."""
+        """Log-likelihood of each sentence's tags. Every sentence has at least one token; padding follows it."""
         return self.score(emissions, tags, mask) - self.log_partition(emissions, mask)
 
     def score(
@@ -80,7 +80,7 @@ class ConditionalRandomField(nn.Module):
         tags: Int[Tensor, "batch tokens"],
         mask: Bool[Tensor, "batch tokens"],
     ) -> Float[Tensor, " batch"]:
-        """How well the tags fit, before normalising."""
+        """The unnormalized score of the tags."""
         real = mask.to(emissions.dtype)
         last = tags.gather(1, mask.sum(1, keepdim=True) - 1).squeeze(1)
         emitted = (emissions.gather(2, tags[..., None]).squeeze(2) * real).sum(1)

@@ -1,4 +1,4 @@
-"""Dropout that forgets the same features at every token of a text (variational dropout, Gal and Ghahramani 2016)."""
+"""Variational dropout (Gal and Ghahramani 2016): the same features are zeroed at every token of a text."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class VariationalDropout(nn.Module):
 
 
 def keep_mask(like: Tensor, probability: float) -> Tensor:
-    """0 where forgotten and 1 / (1 - probability) elsewhere, so that the mean stays."""
+    """0 where a feature is dropped and 1 / (1 - probability) elsewhere, so that the expected value stays the same."""
     return torch.empty_like(like).bernoulli_(1 - probability).div_(1 - probability)

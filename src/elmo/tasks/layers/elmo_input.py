@@ -1,77 +1,65 @@
-"""How ELMo enters a task model: one mechanism for all six (paper, section 3.3).
+"""How ELMo is added to a task model: one mechanism for all tasks (paper, section 3.3).
 
     words   = [word vector; character CNN]
     input   = [words; ELMo]        place "input" or "both": what the task's RNN reads
-    beside  = [h; ELMo]            place "output" or "both": what stands above the RNN reads
+    beside  = [h; ELMo]            place "output" or "both": what the layers above the RNN read
 
 Each place has its own softmax weights and gamma; the biLM runs once for both. Without a biLM (the baseline) the same
-model is built on the words alone. The biLM's layers come with the batch if it is frozen, and are computed here if it
-learns.
+model is built on the words alone. The layers of a frozen biLM come with the batch; those of a biLM
+that is trained are computed here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
-from elmo.errors import ConfigError
 from elmo.mix.elmo_layer import ElmoLayer
+from elmo.settings import Settings, setting
 from elmo.tasks.layers.char_words import CharWords, CharWordsSettings
 from elmo.tasks.layers.text_batches import TextBatch
-from elmo.tasks.ranges import require_ranges
 
 Place = Literal["input", "output", "both"]
 
 
 @dataclass(frozen=True)
-class WordSettings:
-    """The words of a task model, the same in both arms."""
+class WordSettings(Settings):
+    """The words of a task model, the same with and without ELMo."""
 
-    dim: int = 100
-    """Width of a word vector; a file of vectors brings its own."""
-    vectors: str = ""
-    """A GloVe or word2vec text file; none means that vectors are learned from the task's data alone."""
-    learn: bool = True
-    """Whether vectors from a file go on learning; without a file they always do."""
-    normalise: bool = False
-    """Scale a file's vectors to variance 1, which is what a new model's first weights are made for and what ELMo's
-    vectors nearly have. Small ones, such as word2vec's, make attention start almost even and learn late."""
-    min_count: int = 2
-    """A word of the training text that no file has a vector for needs so many occurrences."""
-    max_vectors: int = 50_000
-    """How many of the file's first words are kept beside those of the data, for texts to come."""
-
-    def __post_init__(self) -> None:
-        require_ranges(self, "text.words", above_zero=("dim",), zero_or_more=("min_count", "max_vectors"))
+    dim: int = setting(100, "Width of a word vector; a file of vectors brings its own.", at_least=1)
+    vectors: str = setting("", "A GloVe or word2vec text file; without one, vectors are learned from the task's data.")
+    learn: bool = setting(True, "Whether vectors from a file are trained; without a file they always are.")
+    normalize: bool = setting(
+        False,
+        "Scale a file's vectors to variance 1, as the initial weights of a model expect it. Small vectors, such as "
+        "word2vec's, make attention almost uniform at first and slow to learn.",
+    )
+    min_count: int = setting(2, "Occurrences that a word without a vector needs to get one.", at_least=0)
+    max_vectors: int = setting(
+        50_000, "How many of the file's first words are kept besides those of the data, for later texts.", at_least=0
+    )
 
 
 @dataclass(frozen=True)
-class ElmoSettings:
+class ElmoSettings(Settings):
     """How ELMo is added."""
 
-    place: Place = "input"
-    """At the input of the task's RNN, at its output, or both."""
-    dropout: float = 0.5
-    penalty: float = 0.001
-    """lambda: holds the mix weights near the plain average; 1 nearly fixes them."""
-    layer_norm: bool = False
-    """Normalise each layer before mixing."""
-    layers: tuple[int, ...] = ()
-    """Which layers are mixed, 0 being the tokens; none named means all, [-1] the last alone."""
-    finetune_epochs: float = 0.0
-    """Passes over the training text as a language model, before the task (`adaptation.py`)."""
-    learning_rate: float = 0.0
-    """The biLM's own learning rate; 0 keeps it frozen."""
-    precision: Literal["float16", "float32"] = "float16"
-    """How the layers of a frozen biLM are kept."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.dropout < 1 or min(self.penalty, self.finetune_epochs, self.learning_rate) < 0:
-            raise ConfigError("elmo: dropout must be in [0, 1), penalty, finetune_epochs and learning_rate at least 0.")
+    place: Place = setting("input", "At the input of the task's RNN, at its output, or both.")
+    dropout: float = setting(0.5, "On ELMo's vectors.", at_least=0, below=1)
+    penalty: float = setting(
+        0.001, "lambda: pulls the mix weights towards the plain average; 1 nearly fixes them.", at_least=0
+    )
+    layer_norm: bool = setting(False, "Normalize each layer before mixing.")
+    layers: tuple[int, ...] = setting((), "Which layers are mixed, 0 being the tokens: [] all, [-1] the last.")
+    finetune_epochs: float = setting(
+        0.0, "Epochs in which the biLM is fine-tuned on the training text first, labels ignored.", at_least=0
+    )
+    learning_rate: float = setting(0.0, "The biLM's own learning rate; 0 keeps it frozen.", at_least=0)
+    precision: Literal["float16", "float32"] = setting("float16", "Of the cached layers of a frozen biLM.")
 
     @property
     def is_frozen(self) -> bool:
@@ -79,16 +67,12 @@ class ElmoSettings:
 
 
 @dataclass(frozen=True)
-class TextSettings:
+class TextSettings(Settings):
     """What a task model sees of a token."""
 
-    words: WordSettings = field(default_factory=WordSettings)
-    characters: CharWordsSettings = field(default_factory=CharWordsSettings)
-    max_tokens: int = 2000
-    """A longer text is refused before it fills the memory."""
-
-    def __post_init__(self) -> None:
-        require_ranges(self, "text", above_zero=("max_tokens",))
+    words: WordSettings = setting(WordSettings())
+    characters: CharWordsSettings = setting(CharWordsSettings())
+    max_tokens: int = setting(2000, "A longer text is refused before it fills the memory.", at_least=1)
 
 
 @dataclass(frozen=True)
@@ -104,7 +88,7 @@ class TextVectors:
     mask: Tensor
 
     def beside(self, hidden: Tensor) -> Tensor:
-        """[h; ELMo], or h alone where ELMo has no such place."""
+        """[h; ELMo], or h alone if ELMo is not at the output."""
         return hidden if self.at_output is None else torch.cat([hidden, self.at_output], dim=-1)
 
 

@@ -1,6 +1,6 @@
-"""Bidirectional RNNs over padded texts, with variational dropout on what goes into each layer.
+"""Bidirectional RNNs over padded texts, with variational dropout on the input of each layer.
 
-Padding never reaches the RNN: the backward direction starts at a text's own last token. On CPUs the layers run through
+Padding is not read: the backward direction starts at a text's own last token. On CPUs the layers run through
 `fused_rnn.py`. Left out: the alternating highway LSTM of semantic roles (`highway_lstm.py`).
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from elmo.tasks.layers.dropout import VariationalDropout
-from elmo.tasks.layers.fused_rnn import run_gru, run_lstm
+from elmo.tasks.layers.fused_rnn import Steps, run_gru, run_lstm
 
 _WEIGHT_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
@@ -53,11 +53,11 @@ class BidirectionalRnn(nn.Module):
         return vectors
 
     def _run_fused(self, layer: nn.Module, packed: PackedSequence) -> PackedSequence:
-        batch_sizes = packed.batch_sizes.tolist()
         directions = []
         for ending in ("", "_reverse"):
             weights = [getattr(layer, f"{name}_l0{ending}") for name in _WEIGHT_NAMES]
-            directions.append(self.run(packed.data, batch_sizes, weights, reverse=bool(ending)))
+            steps = Steps(packed.batch_sizes.tolist(), reverse=bool(ending))
+            directions.append(self.run(packed.data, steps, weights))
         return packed._replace(data=torch.cat(directions, dim=1))
 
 

@@ -3,65 +3,64 @@
 On a CPU torch builds its RNNs from small differentiable steps: every token adds a product to the gradient of each
 weight. Here a layer's inputs are one product for all tokens, a step is one small product and a few in-place
 operations, and each weight's gradient is one product over the whole batch at the end. Weights and results are those of
-`nn.LSTM` and `nn.GRU` (`tests/tasks/layers/test_fused_rnn.py`); GPUs have fused kernels and take torch's way.
+`nn.LSTM` and `nn.GRU` (`tests/tasks/layers/test_fused_rnn.py`). GPUs use torch's own fused kernels.
 
-Packed means: the first tokens of all texts, then the second ones, longest text first; `batch_sizes` says how many texts
-reach so far. A step's texts are therefore always the first rows of the state.
+Packed texts (torch's `PackedSequence`) hold the first tokens of all texts, then the second ones, longest text first;
+`batch_sizes` is the number of texts at each step. A step's texts are therefore always the first rows of the state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 
-def run_lstm(data: Tensor, batch_sizes: Sequence[int], weights: Sequence[Tensor], *, reverse: bool) -> Tensor:
+@dataclass(frozen=True)
+class Steps:
+    """The order in which the tokens of packed texts are read."""
+
+    batch_sizes: Sequence[int]
+    reverse: bool
+
+    def rows(self) -> list[tuple[slice, int]]:
+        """Each step's rows of the packed data, and their number."""
+        found, start = [], 0
+        for size in self.batch_sizes:
+            found.append((slice(start, start + size), size))
+            start += size
+        return found[::-1] if self.reverse else found
+
+
+def run_lstm(data: Tensor, steps: Steps, weights: Sequence[Tensor]) -> Tensor:
     """Hidden states of one direction, (all tokens, hidden). Weights in torch's order: input, recurrent, two biases."""
     input_weight, recurrent_weight, input_bias, recurrent_bias = weights
-    result: Tensor = _Lstm.apply(
-        data, input_weight, recurrent_weight, input_bias + recurrent_bias, batch_sizes, reverse
-    )
+    result: Tensor = _Lstm.apply(steps, data, input_weight, recurrent_weight, input_bias + recurrent_bias)
     return result
 
 
-def run_gru(data: Tensor, batch_sizes: Sequence[int], weights: Sequence[Tensor], *, reverse: bool) -> Tensor:
+def run_gru(data: Tensor, steps: Steps, weights: Sequence[Tensor]) -> Tensor:
     """The same for a GRU."""
-    result: Tensor = _Gru.apply(data, *weights, batch_sizes, reverse)
+    result: Tensor = _Gru.apply(steps, data, *weights)
     return result
-
-
-def steps(batch_sizes: Sequence[int], reverse: bool) -> list[tuple[slice, int]]:
-    """Each step's rows of the packed data and how many they are, in the order of reading."""
-    found, start = [], 0
-    for size in batch_sizes:
-        found.append((slice(start, start + size), size))
-        start += size
-    return found[::-1] if reverse else found
 
 
 class _Lstm(torch.autograd.Function):
     """[i, f, g, o] = W_x x + W_h h' + b;  c = f * c' + i * g;  h = o * tanh(c)."""
 
     @staticmethod
-    def forward(
-        context: Any,
-        data: Tensor,
-        input_weight: Tensor,
-        recurrent_weight: Tensor,
-        bias: Tensor,
-        batch_sizes: Sequence[int],
-        reverse: bool,
-    ) -> Tensor:
+    def forward(context: Any, steps: Steps, data: Tensor, *weights: Tensor) -> Tensor:
+        input_weight, recurrent_weight, bias = weights
         dim = recurrent_weight.shape[1]
         # One buffer takes, in turn, what the input says, the sums, and the activated gates.
         gates = torch.addmm(bias, data, input_weight.T)
         outputs, before, cells_before, tanhs = (data.new_empty(len(data), dim) for _ in range(4))
-        hidden, cell = (data.new_zeros(batch_sizes[0], dim) for _ in range(2))
+        hidden, cell = (data.new_zeros(steps.batch_sizes[0], dim) for _ in range(2))
         transposed = recurrent_weight.T.contiguous()
-        for rows, size in steps(batch_sizes, reverse):
+        for rows, size in steps.rows():
             gate, h, c, tanh = gates[rows], hidden[:size], cell[:size], tanhs[rows]
             before[rows] = h
             cells_before[rows] = c
@@ -75,7 +74,7 @@ class _Lstm(torch.autograd.Function):
             torch.mul(o, tanh, out=h)
             outputs[rows] = h
         context.save_for_backward(data, input_weight, recurrent_weight, gates, before, cells_before, tanhs)
-        context.batch_sizes, context.reverse = batch_sizes, reverse
+        context.steps = steps
         return outputs
 
     @staticmethod
@@ -83,8 +82,8 @@ class _Lstm(torch.autograd.Function):
         data, input_weight, recurrent_weight, gates, before, cells_before, tanhs = context.saved_tensors
         dim = recurrent_weight.shape[1]
         d_gates = torch.empty_like(gates)
-        d_hidden, d_cell = (data.new_zeros(context.batch_sizes[0], dim) for _ in range(2))
-        for rows, size in reversed(steps(context.batch_sizes, context.reverse)):
+        d_hidden, d_cell = (data.new_zeros(context.steps.batch_sizes[0], dim) for _ in range(2))
+        for rows, size in reversed(context.steps.rows()):
             i, f, g, o = gates[rows].split(dim, dim=1)
             d_i, d_f, d_g, d_o = d_gates[rows].split(dim, dim=1)
             tanh, d_h, d_c = tanhs[rows], d_hidden[:size], d_cell[:size]
@@ -101,36 +100,22 @@ class _Lstm(torch.autograd.Function):
             for gradient, gate in ((d_gates[rows, : 2 * dim], gates[rows, : 2 * dim]), (d_o, o)):
                 gradient.mul_(gate).addcmul_(gradient, gate, value=-1)
             torch.mm(d_gates[rows], recurrent_weight, out=d_h)
-        return (
-            d_gates @ input_weight if context.needs_input_grad[0] else None,
-            d_gates.T @ data,
-            d_gates.T @ before,
-            d_gates.sum(dim=0),
-            None,
-            None,
-        )
+        d_data = d_gates @ input_weight if context.needs_input_grad[1] else None
+        return None, d_data, d_gates.T @ data, d_gates.T @ before, d_gates.sum(dim=0)
 
 
 class _Gru(torch.autograd.Function):
     """r, z = sigmoid(W_x x + W_h h' + b);  n = tanh(W_x x + b + r * (W_h h' + b));  h = n + z * (h' - n)."""
 
     @staticmethod
-    def forward(
-        context: Any,
-        data: Tensor,
-        input_weight: Tensor,
-        recurrent_weight: Tensor,
-        input_bias: Tensor,
-        recurrent_bias: Tensor,
-        batch_sizes: Sequence[int],
-        reverse: bool,
-    ) -> Tensor:
+    def forward(context: Any, steps: Steps, data: Tensor, *weights: Tensor) -> Tensor:
+        input_weight, recurrent_weight, input_bias, recurrent_bias = weights
         dim = recurrent_weight.shape[1]
         gates = torch.addmm(input_bias, data, input_weight.T)
         outputs, before, candidates = (data.new_empty(len(data), dim) for _ in range(3))
-        hidden = data.new_zeros(batch_sizes[0], dim)
+        hidden = data.new_zeros(steps.batch_sizes[0], dim)
         transposed = recurrent_weight.T.contiguous()
-        for rows, size in steps(batch_sizes, reverse):
+        for rows, size in steps.rows():
             gate, h = gates[rows], hidden[:size]
             before[rows] = h
             recurrent = torch.addmm(recurrent_bias, h, transposed)
@@ -141,7 +126,7 @@ class _Gru(torch.autograd.Function):
             h.sub_(n).mul_(z).add_(n)
             outputs[rows] = h
         context.save_for_backward(data, input_weight, recurrent_weight, gates, before, candidates)
-        context.batch_sizes, context.reverse = batch_sizes, reverse
+        context.steps = steps
         return outputs
 
     @staticmethod
@@ -150,8 +135,8 @@ class _Gru(torch.autograd.Function):
         dim = recurrent_weight.shape[1]
         # The two sides differ in n alone: the recurrent one passes through r.
         d_input, d_recurrent = torch.empty_like(gates), torch.empty_like(gates)
-        d_hidden = data.new_zeros(context.batch_sizes[0], dim)
-        for rows, size in reversed(steps(context.batch_sizes, context.reverse)):
+        d_hidden = data.new_zeros(context.steps.batch_sizes[0], dim)
+        for rows, size in reversed(context.steps.rows()):
             r, z, n = gates[rows].split(dim, dim=1)
             d_r, d_z, d_n = d_input[rows].split(dim, dim=1)
             d_h = d_hidden[:size]
@@ -167,12 +152,6 @@ class _Gru(torch.autograd.Function):
             d_recurrent[rows, : 2 * dim] = d_both
             torch.mul(d_n, r, out=d_recurrent[rows, 2 * dim :])
             torch.addmm(carried, d_recurrent[rows], recurrent_weight, out=d_h)
-        return (
-            d_input @ input_weight if context.needs_input_grad[0] else None,
-            d_input.T @ data,
-            d_recurrent.T @ before,
-            d_input.sum(dim=0),
-            d_recurrent.sum(dim=0),
-            None,
-            None,
-        )
+        d_data = d_input @ input_weight if context.needs_input_grad[1] else None
+        d_biases = d_input.sum(dim=0), d_recurrent.sum(dim=0)
+        return None, d_data, d_input.T @ data, d_recurrent.T @ before, *d_biases

@@ -4,12 +4,11 @@
     c = f * c' + i * g
     h = dropout(r * o * tanh(c) + (1 - r) * W_s x)   the highway: how much of the layer below passes through
 
-Odd layers read from left to right, even ones from right to left; each reads the one below. The dropout forgets the same
+Odd layers read from left to right, even ones from right to left; each reads the one below. The dropout zeroes the same
 features of h at every token.
 
-Training a deep LSTM on a CPU is a matter of overhead, so a layer is one autograd function: one matrix product for all
-tokens' inputs, one small product for each step, and the weights' gradients as two products over the whole batch at the
-end instead of one for each step. `tests/tasks/layers/test_highway_lstm.py` holds it against the formulas above.
+A layer is one autograd function, for the reasons in `fused_rnn.py`. `tests/tasks/layers/test_highway_lstm.py` compares
+it with the formulas above.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from elmo.tasks.layers.dropout import keep_mask
-from elmo.tasks.layers.fused_rnn import steps
+from elmo.tasks.layers.fused_rnn import Steps
 
 NUM_GATES = 5
 """i, f, o, r and g; the highway's W_s x stands behind them in the input's projection."""
@@ -75,7 +74,7 @@ class HighwayLstmLayer(nn.Module):
         self, data: Float[Tensor, "all dim"], batch_sizes: Sequence[int], keep: Tensor | None
     ) -> Float[Tensor, "all out"]:
         weights = (self.input_weight, self.recurrent_weight, self.bias)
-        output: Tensor = _HighwayLstm.apply(data, *weights, keep, batch_sizes, self.reverse)
+        output: Tensor = _HighwayLstm.apply(Steps(batch_sizes, self.reverse), keep, data, *weights)
         return output
 
 
@@ -83,16 +82,8 @@ class _HighwayLstm(torch.autograd.Function):
     """A layer with its gradient. A step's rows are the first `size` texts, so states only grow or shrink at the end."""
 
     @staticmethod
-    def forward(
-        context: Any,
-        data: Tensor,
-        input_weight: Tensor,
-        recurrent_weight: Tensor,
-        bias: Tensor,
-        keep: Tensor | None,
-        batch_sizes: Sequence[int],
-        reverse: bool,
-    ) -> Tensor:
+    def forward(context: Any, steps: Steps, keep: Tensor | None, data: Tensor, *weights: Tensor) -> Tensor:
+        input_weight, recurrent_weight, bias = weights
         hidden_dim = recurrent_weight.shape[1]
         cut = NUM_GATES * hidden_dim
         projected = data @ input_weight.T
@@ -103,7 +94,7 @@ class _HighwayLstm(torch.autograd.Function):
         hiddens, cells, cell_tanhs = (data.new_empty(total, hidden_dim) for _ in range(3))
         transposed = recurrent_weight.T.contiguous()
         hidden = cell = data.new_zeros(0, hidden_dim)
-        for rows, size in steps(batch_sizes, reverse):
+        for rows, size in steps.rows():
             gate, new_cell, cell_tanh, new_hidden = gates[rows], cells[rows], cell_tanhs[rows], hiddens[rows]
             known = min(size, len(hidden))
             if known:
@@ -121,7 +112,7 @@ class _HighwayLstm(torch.autograd.Function):
                 new_hidden.mul_(keep[:size])
             hidden, cell = new_hidden, new_cell
         context.save_for_backward(data, input_weight, recurrent_weight, projected, hiddens, cells, cell_tanhs)
-        context.keep, context.batch_sizes, context.reverse = keep, batch_sizes, reverse
+        context.keep, context.steps = keep, steps
         return hiddens
 
     @staticmethod
@@ -133,7 +124,7 @@ class _HighwayLstm(torch.autograd.Function):
         d_projected = torch.empty_like(projected)
         # What each token saw as "the hidden state before": zero where a text begins.
         before = torch.zeros_like(hiddens)
-        order = steps(context.batch_sizes, context.reverse)
+        order = context.steps.rows()
         d_hidden = d_cell = data.new_zeros(0, hidden_dim)
         for index in range(len(order) - 1, -1, -1):
             rows, size = order[index]
@@ -167,12 +158,5 @@ class _HighwayLstm(torch.autograd.Function):
             d_hidden = d_projected[rows][:known, : NUM_GATES * hidden_dim] @ recurrent_weight
             d_cell = d_c[:known] * f[:known]
         d_gates = d_projected[:, : NUM_GATES * hidden_dim]
-        return (
-            d_projected @ input_weight,
-            d_projected.T @ data,
-            d_gates.T @ before,
-            d_gates.sum(dim=0),
-            None,
-            None,
-            None,
-        )
+        d_weights = d_projected.T @ data, d_gates.T @ before, d_gates.sum(dim=0)
+        return None, None, d_projected @ input_weight, *d_weights

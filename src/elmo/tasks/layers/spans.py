@@ -1,7 +1,7 @@
-"""Spans as candidates for mentions (Lee et al. 2017): list them, describe them, keep the best that do not cross.
+"""Spans as candidates for mentions (Lee et al. 2017): all of them, their vectors, and the best that do not cross.
 
-A span is given by its first and its last token, both included, in a document whose sentences stand one behind the
-other.
+A span is given by its first and its last token, both included, counted over the sentences of a
+document.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def enumerate_spans(
 
 
 class SpanRepresentation(nn.Module):
-    """A span's vector: [first token; last token; its words, each weighed as a head; its width]."""
+    """A span's vector: [first token; last token; the attention-weighted mean of its words; its width]."""
 
     def __init__(self, context_dim: int, word_dim: int, *, max_width: int, width_dim: int = 20) -> None:
         super().__init__()
@@ -61,9 +61,9 @@ class SpanRepresentation(nn.Module):
 def keep_best(
     scores: Float[Tensor, " spans"], first: Int[Tensor, " spans"], last: Int[Tensor, " spans"], limit: int
 ) -> Int[Tensor, " kept"]:
-    """The best-scoring spans of which no two cross, at most so many, in the order of the document.
+    """The best-scoring spans of which no two cross, at most `limit`, in the order of the document.
 
-    Two spans cross if they overlap and neither holds the other.
+    Two spans cross if they overlap and neither contains the other.
     """
     firsts, lasts = first.tolist(), last.tolist()
     kept: list[int] = []

@@ -5,7 +5,7 @@
     IOB2      B-ORG  O         B-PER  O      O    B-LOC      every span begins with B-
     BIOUL     U-ORG  O         U-PER  O      O    U-LOC      begin, inside, last of a span; unit = a span of one token
 
-Spans are what we keep; tags are how files write them and how a model spells its decision. BIOES is BIOUL with other
+Examples hold spans; files and models use tags. BIOES is BIOUL with other
 letters (E for L, S for U) and is read as such.
 """
 
@@ -30,7 +30,7 @@ class LabelledSpan(NamedTuple):
 
 
 class TagError(InputError):
-    """A tag that cannot stand where it stands; `index` is its token."""
+    """A tag that is not allowed at its place; `index` is its token."""
 
     def __init__(self, index: int, found: str, expected: str) -> None:
         super().__init__(f"token {index + 1}: found {found}; expected {expected}.")
@@ -70,32 +70,28 @@ def guess_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
 
 
 def spans_of_tags(tags: Sequence[str], scheme: Scheme, *, strict: bool = True) -> tuple[LabelledSpan, ...]:
-    """The spans that tags write down.
+    """The spans that tags encode.
 
-    `strict` refuses what the scheme does not allow; otherwise a span that lacks its beginning starts where its first
-    tag stands, and one that lacks its end ends before the next tag that cannot continue it (what conlleval does).
+    `strict` refuses what the scheme does not allow. Otherwise a span without its beginning starts at its first tag, and
+    a span without its end ends before the next tag that cannot continue it, as in conlleval.
     """
     spans: list[LabelledSpan] = []
-    start, label_before, open_letter = 0, "", OUTSIDE
+    start, before = 0, OUTSIDE
     for index, tag in enumerate([*tags, OUTSIDE]):
-        letter, label = split_tag(tag, index)
+        if strict and not may_follow(before, tag, scheme):
+            raise _misplaced(tags, index, scheme)
+        (open_letter, label_before), (letter, label) = split_tag(before), split_tag(tag, index)
         continues = letter in ("I", "L") and open_letter in ("B", "I") and label == label_before
-        if strict and index < len(tags):
-            _check(scheme, index, tag, letter, label, open_letter, label_before, continues)
-        if strict and scheme == "bioul" and open_letter in ("B", "I") and not continues:
-            raise TagError(
-                min(index, len(tags) - 1), f"{label_before} still open", f"I-{label_before} or L-{label_before}"
-            )
         if not continues:
             if open_letter != OUTSIDE:
                 spans.append(LabelledSpan(label_before, start, index))
             start = index
-        open_letter, label_before = letter, label
+        before = tag
     return tuple(spans)
 
 
 def tags_of_spans(spans: Iterable[LabelledSpan], num_tokens: int, scheme: Scheme) -> list[str]:
-    """The tags that write down spans, which must not overlap."""
+    """The tags that encode spans, which must not overlap."""
     tags = [OUTSIDE] * num_tokens
     end_before, label_before = -1, ""
     for label, start, end in sorted(spans, key=lambda span: span.start):
@@ -129,7 +125,7 @@ def may_end(tag: str, scheme: Scheme) -> bool:
 
 
 def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
-    """Whether `tag` may stand after `before`."""
+    """Whether `tag` may follow `before`."""
     (letter_before, label_before), (letter, label) = split_tag(before), split_tag(tag)
     same = label == label_before
     if scheme == "bioul":
@@ -143,15 +139,10 @@ def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
     return letter != "I" or same
 
 
-def _check(
-    scheme: Scheme, index: int, tag: str, letter: str, label: str, open_letter: str, label_before: str, continues: bool
-) -> None:
-    if scheme == "bioul":
-        if letter in ("I", "L") and not continues:
-            raise TagError(index, f"{tag} where no {label} is open", f"B-{label}, U-{label} or O")
-    elif letter in ("L", "U"):
-        raise TagError(index, f"the tag {tag!r}", f"only B-, I- and O in the scheme {scheme}")
-    elif scheme == "iob2" and letter == "I" and not continues:
-        raise TagError(index, f"{tag} where no {label} is open", f"B-{label} (the scheme is iob2)")
-    elif scheme == "iob1" and letter == "B" and not (open_letter != OUTSIDE and label == label_before):
-        raise TagError(index, f"{tag} where no {label} ends", f"I-{label} (the scheme is iob1)")
+def _misplaced(tags: Sequence[str], index: int, scheme: Scheme) -> TagError:
+    """The error for a tag that may not follow the one before it; `index` may be the sentence's end."""
+    before, tag = tags[index - 1] if index else OUTSIDE, (*tags, OUTSIDE)[index]
+    labels = dict.fromkeys(label for _, label in map(split_tag, (before, tag)) if label)
+    allowed = [each for each in tags_of_labels(labels, scheme) if may_follow(before, each, scheme)]
+    found = f"{tag} after {before}" if index < len(tags) else f"the sentence's end after {before}"
+    return TagError(min(index, len(tags) - 1), found, f"one of {', '.join(allowed)} (scheme {scheme})")

@@ -1,9 +1,9 @@
-"""Token lists -> what a task model's input reads: word ids, spellings, and the biLM's layers if ELMo takes part.
+"""Token lists -> what a task model's input reads: word ids, spellings, and the biLM's layers if there is ELMo.
 
     [["a", "cat"], ["a"]]  ->  word_ids [[2, 3], [2, 0]];  spellings of "a", "cat";  places [[1, 2], [1, 0]]
 
-A frozen biLM's layers come from a `LayerSource`, computed before or on the spot; they reach the model as numbers. A
-biLM that learns with the task runs inside the model instead, from the tokens.
+A frozen biLM's layers come from a `LayerSource`, cached or computed when asked for, as part of the batch. A biLM that
+is trained with the task runs inside the model instead, on the tokens.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo.tasks.layers.word_vectors import WordIndex
+from elmo.text.batches import number_words, spell_words
 from elmo.text.characters import CharacterScheme
 
 Sentences = Sequence[Sequence[str]]
@@ -59,29 +60,19 @@ class TextIndexer:
 
     def batch(self, sentences: Sentences) -> TextBatch:
         """Every text needs at least one token."""
-        assert all(sentences), "a text without tokens cannot be read"
-        rows: dict[str, int] = {}
-        shape = (len(sentences), max(map(len, sentences)))
-        word_ids, places = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        for index, sentence in enumerate(sentences):
-            places[index, : len(sentence)] = [rows.setdefault(token, len(rows) + 1) for token in sentence]
-        ids = np.array([0, *(self.words.id_of(word) for word in rows)])
-        word_ids = ids[places]
+        assert all(sentences), "every text has a token"
+        found = number_words(sentences)
+        real = np.arange(found.positions.shape[1]) < found.lengths[:, None]
+        places = np.where(real, found.positions + 1, 0)
+        ids = np.array([0, *map(self.words.id_of, found.words)])
         return TextBatch(
             tokens=sentences,
-            word_ids=torch.from_numpy(word_ids),
-            spellings=self._spell(list(rows)),
+            word_ids=torch.from_numpy(ids[places]),
+            spellings=torch.from_numpy(spell_words(self.characters, found.words)),
             places=torch.from_numpy(places),
             mask=torch.from_numpy(places > 0),
             layers=None if self.source is None else pad_layers(self.source.layers(sentences)),
         )
-
-    def _spell(self, words: Sequence[str]) -> Tensor:
-        spelt = [self.characters.spell(word) for word in words]
-        grid = np.full((len(words), max(map(len, spelt))), self.characters.padding, dtype=np.int64)
-        for row, ids in zip(grid, spelt, strict=True):
-            row[: len(ids)] = ids
-        return torch.from_numpy(grid)
 
 
 def pad_layers(sentences: Sequence[NDArray[Any]]) -> Tensor:

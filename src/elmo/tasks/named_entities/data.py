@@ -10,7 +10,8 @@ The tag is IOB1, IOB2 or BIOUL (BIOES); "auto" finds out which from the whole fi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -24,16 +25,15 @@ from elmo.tasks.reading import (
     require_same_width,
     split_columns,
 )
+from elmo.tasks.task import Located
 
 
 @dataclass(frozen=True)
-class TaggedSentence:
+class TaggedSentence(Located):
     """A sentence and the names in it."""
 
     tokens: tuple[str, ...]
     entities: tuple[LabelledSpan, ...] = ()
-    line: int = field(default=0, compare=False)
-    """Where its first token stands in its file."""
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,21 @@ def read_sentences(path: Path | str, *, scheme: Scheme | Literal["auto"] = "auto
     blocks = list(_blocks(path, lines, columns))
     tagged = [[row.fields[columns.tag] for row in block] for block in blocks]
     chosen: Scheme = _guess(path, blocks, tagged) if scheme == "auto" else scheme
-    sentences = [
-        TaggedSentence(
-            tuple(row.fields[columns.word] for row in block),
-            # A file whose scheme had to be guessed may hold a slip or two: a stray I- begins a span.
-            _spans(path, block, tags, chosen, strict=scheme != "auto" or chosen == "bioul"),
-            line=block[0].line,
-        )
-        for block, tags in zip(blocks, tagged, strict=True)
-    ]
+    # A file whose scheme had to be guessed may have a few errors: a stray I- begins a span.
+    strict = scheme != "auto" or chosen == "bioul"
+    sentences = []
+    for block, tags in zip(blocks, tagged, strict=True):
+        with _located(path, block):
+            spans = spans_of_tags(tags, chosen, strict=strict)
+        tokens = tuple(row.fields[columns.word] for row in block)
+        sentences.append(TaggedSentence(tokens, spans, line=block[0].line))
     return require_examples(path, sentences, "sentences")
 
 
 def _blocks(path: Path | str, lines: list[tuple[int, str]], columns: _Columns) -> Iterator[list[Row]]:
     for block in blocks_of_lines(lines, is_comment=lambda text: columns.has_comments and text.startswith("# ")):
-        require_same_width(path, block, at_least=2, columns="a word first, its tag last")
+        at_least = max(2, columns.tag + 1)
+        require_same_width(path, block, at_least=at_least, columns="a word and its tag, like the first line")
         # A line of its own, with or without an empty line after it.
         if rows := [row for row in block if row.fields[columns.word] != "-DOCSTART-"]:
             yield rows
@@ -89,22 +89,20 @@ def _is_tag(text: str) -> bool:
     return text == "O" or text[1:2] == "-"
 
 
+@contextmanager
+def _located(path: Path | str, block: list[Row]) -> Iterator[None]:
+    """Give an error about a tag its file and line."""
+    try:
+        yield
+    except TagError as error:
+        raise bad_line(path, block[error.index].line, error.found, error.expected) from error
+
+
 def _guess(path: Path | str, blocks: list[list[Row]], tagged: list[list[str]]) -> Scheme:
-    guesses = set()
+    guesses: set[Scheme] = set()
     for block, tags in zip(blocks, tagged, strict=True):
-        try:
+        with _located(path, block):
             guesses.add(guess_scheme([tags]))
-        except TagError as error:
-            raise bad_line(path, block[error.index].line, error.found, error.expected) from error
     if "bioul" in guesses:
         return "bioul"
     return "iob1" if "iob1" in guesses else "iob2"
-
-
-def _spans(
-    path: Path | str, block: list[Row], tags: list[str], scheme: Scheme, *, strict: bool
-) -> tuple[LabelledSpan, ...]:
-    try:
-        return spans_of_tags(tags, scheme, strict=strict)
-    except TagError as error:
-        raise bad_line(path, block[error.index].line, error.found, error.expected) from error

@@ -11,27 +11,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from elmo.settings import Settings, setting
 from elmo.tasks.layers.crf import ConditionalRandomField, TagConstraints
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.tag_schemes import LabelledSpan, spans_of_tags, tags_of_labels
 from elmo.tasks.layers.text_batches import TextBatch
-from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import TaskModel
 
 
 @dataclass(frozen=True)
-class EntityModelSettings:
+class EntityModelSettings(Settings):
     """The shape of the tagger."""
 
-    hidden_dim: int = 200
-    """Width of each direction of the biLSTM."""
-    num_layers: int = 2
-    dropout: float = 0.5
-    """On the words, between the layers and above them."""
-
-    def __post_init__(self) -> None:
-        require_ranges(self, "model", above_zero=("hidden_dim", "num_layers"), below_one=("dropout",))
+    hidden_dim: int = setting(200, "Width of each direction of the biLSTM.", at_least=1)
+    num_layers: int = setting(2, "Layers of the biLSTM.", at_least=1)
+    dropout: float = setting(0.5, "On the words, between the layers and above them.", at_least=0, below=1)
 
 
 @dataclass(frozen=True)

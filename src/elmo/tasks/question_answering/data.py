@@ -10,14 +10,14 @@ Left out: SQuAD 2's unanswerable questions.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo.errors import InputError
-from elmo.tasks.reading import numbered_lines, require_examples
-from elmo.text.tokenizer import tokenize, words
+from elmo.storage.json_file import parse_json
+from elmo.tasks.reading import TokenizedText, require_examples, whole_text
+from elmo.text.tokenizer import words
 
 
 class TokenSpan(NamedTuple):
@@ -28,12 +28,8 @@ class TokenSpan(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Passage:
+class Passage(TokenizedText):
     """A paragraph, shared by its questions."""
-
-    text: str
-    tokens: tuple[str, ...]
-    offsets: tuple[tuple[int, int], ...]
 
     def cut(self, span: TokenSpan) -> str:
         """The text of a span of tokens."""
@@ -69,20 +65,8 @@ def read_questions(path: Path | str, *, tokenizer: str = "ptb-like", need_answer
     return require_examples(path, questions, "questions")
 
 
-def make_passage(text: str, tokenizer: str) -> Passage:
-    """A paragraph in tokens."""
-    tokens = tokenize(text, tokenizer)
-    return Passage(text, tuple(token.text for token in tokens), tuple((token.start, token.stop) for token in tokens))
-
-
 def _load(path: Path | str) -> dict[str, Any]:
-    text = "\n".join(line for _, line in numbered_lines(path))
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path}, line {error.lineno}: this is not JSON ({error.msg}); expected SQuAD 1.1's format."
-        ) from error
+    content = parse_json(whole_text(path), source=str(path), expected="SQuAD 1.1's format")
     if not isinstance(content, dict):
         raise InputError(
             f"{path}: found a JSON {type(content).__name__}; expected SQuAD 1.1's object with the key 'data'."
@@ -103,7 +87,7 @@ def _passage(path: Path | str, where: str, paragraph: dict[str, Any], tokenizer:
     text = paragraph.get("context")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{path}: {where} has no text under 'context'.")
-    passage = make_passage(text, tokenizer)
+    passage = Passage.of(text, tokenizer)
     if not passage.tokens:
         raise InputError(f"{path}: {where} has no words under 'context'.")
     return passage

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from elmo.settings import Settings, setting
 from elmo.tasks.layers.attention import BiAttention, SelfAttention
 from elmo.tasks.layers.dense import dense_layers
 from elmo.tasks.layers.dropout import VariationalDropout
@@ -22,22 +23,18 @@ from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.text_batches import TextBatch
 from elmo.tasks.question_answering.data import TokenSpan
-from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import TaskModel
 
 
 @dataclass(frozen=True)
-class AnswerModelSettings:
+class AnswerModelSettings(Settings):
     """The shape of the reader."""
 
-    hidden_dim: int = 90
-    """Width of each direction of the biGRUs; the dense layers are twice as wide."""
-    dropout: float = 0.2
-    """Variational, before every biGRU."""
-    max_answer_tokens: int = 17
-
-    def __post_init__(self) -> None:
-        require_ranges(self, "model", above_zero=("hidden_dim", "max_answer_tokens"), below_one=("dropout",))
+    hidden_dim: int = setting(
+        90, "Width of each direction of the biGRUs; the dense layers are twice as wide.", at_least=1
+    )
+    dropout: float = setting(0.2, "Before every biGRU, the same features at every token.", at_least=0, below=1)
+    max_answer_tokens: int = setting(17, "Longer answers are not considered.", at_least=1)
 
 
 @dataclass(frozen=True)

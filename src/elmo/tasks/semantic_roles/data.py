@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from elmo.tasks.layers.tag_schemes import LabelledSpan
 from elmo.tasks.reading import Row, bad_line, column_blocks, plain_token, require_examples, require_same_width
+from elmo.tasks.task import Located
 
 Layout = Literal["auto", "conll2012", "conll2005"]
 PREDICATE = "V"
@@ -25,7 +26,7 @@ _NONE = "-"
 
 
 @dataclass(frozen=True)
-class Proposition:
+class Proposition(Located):
     """A sentence, one of its predicates and that predicate's arguments."""
 
     tokens: tuple[str, ...]
@@ -35,8 +36,6 @@ class Proposition:
     """In the order of the sentence; the predicate itself is among them as V."""
     tags: tuple[str, ...] = ()
     """Part of speech of each token, if the file gives it."""
-    line: int = field(default=0, compare=False)
-    """Where its first token stands in its file."""
 
 
 @dataclass(frozen=True)

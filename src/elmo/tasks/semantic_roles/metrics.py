@@ -9,38 +9,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from elmo.tasks.layers.tag_schemes import LabelledSpan
-from elmo.tasks.scores import Counts
+from elmo.tasks.scores import Counts, count_matches
+from elmo.tasks.semantic_roles.data import PREDICATE
 
-_LEFT_OUT = "V"
 _CONTINUED = "C-"
 
 Argument = tuple[str, tuple[tuple[int, int], ...]]
 """A label and the pieces (start, end) that make up one argument."""
 
 
-@dataclass(frozen=True)
-class ArgumentScores:
-    """All arguments together, and each label by itself."""
-
-    overall: Counts
-    by_label: dict[str, Counts]
-
-
-def score_arguments(
-    gold: Sequence[Iterable[LabelledSpan]], predicted: Sequence[Iterable[LabelledSpan]]
-) -> ArgumentScores:
+def score_arguments(gold: Sequence[Iterable[LabelledSpan]], predicted: Sequence[Iterable[LabelledSpan]]) -> Counts:
     """Compare predicate by predicate."""
-    assert len(gold) == len(predicted), "one prediction for each predicate"
-    by_label: dict[str, Counts] = {}
-    for gold_spans, predicted_spans in zip(gold, predicted, strict=True):
-        right, found = set(join_pieces(gold_spans)), set(join_pieces(predicted_spans))
-        for argument in right | found:
-            counts = Counts(argument in right and argument in found, argument in found, argument in right)
-            by_label[argument[0]] = by_label.get(argument[0], Counts()) + counts
-    return ArgumentScores(sum(by_label.values(), Counts()), dict(sorted(by_label.items())))
+    return count_matches(list(map(join_pieces, gold)), list(map(join_pieces, predicted)))
 
 
 def join_pieces(spans: Iterable[LabelledSpan]) -> list[Argument]:
@@ -58,4 +40,4 @@ def join_pieces(spans: Iterable[LabelledSpan]) -> list[Argument]:
                 latest.append((start, end))
                 continue
         arguments.append((base, [(start, end)]))
-    return [(label, tuple(pieces)) for label, pieces in arguments if label != _LEFT_OUT]
+    return [(label, tuple(pieces)) for label, pieces in arguments if label != PREDICATE]

@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmo.settings import Settings, setting
 from elmo.tasks.layers.crf import TagConstraints, viterbi
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.highway_lstm import AlternatingHighwayLstm
 from elmo.tasks.layers.tag_schemes import LabelledSpan, spans_of_tags, tags_of_labels
 from elmo.tasks.layers.text_batches import TextBatch
-from elmo.tasks.ranges import require_ranges
 from elmo.tasks.task import TaskModel
 
 IGNORED = -100
@@ -26,25 +26,14 @@ IGNORED = -100
 
 
 @dataclass(frozen=True)
-class RoleModelSettings:
+class RoleModelSettings(Settings):
     """The shape of the tagger."""
 
-    predicate_dim: int = 100
-    """Width of the vector that marks the predicate."""
-    hidden_dim: int = 300
-    num_layers: int = 8
-    dropout: float = 0.1
-    """Recurrent, the same features at every token."""
-    input_dropout: float = 0.0
-    """On the words."""
-
-    def __post_init__(self) -> None:
-        require_ranges(
-            self,
-            "model",
-            above_zero=("predicate_dim", "hidden_dim", "num_layers"),
-            below_one=("dropout", "input_dropout"),
-        )
+    predicate_dim: int = setting(100, "Width of the vector that marks the predicate.", at_least=1)
+    hidden_dim: int = setting(300, "Width of every layer.", at_least=1)
+    num_layers: int = setting(8, "Layers, left to right and right to left in turn.", at_least=1)
+    dropout: float = setting(0.1, "Recurrent, the same features at every token.", at_least=0, below=1)
+    input_dropout: float = setting(0.0, "On the words.", at_least=0, below=1)
 
 
 @dataclass(frozen=True)

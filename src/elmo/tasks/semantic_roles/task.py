@@ -4,109 +4,95 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 
+from elmo.settings import Settings, setting
 from elmo.tasks.layers.elmo_input import TextInput
-from elmo.tasks.layers.tag_schemes import LabelledSpan, tags_of_labels, tags_of_spans
+from elmo.tasks.layers.tag_schemes import LabelledSpan
 from elmo.tasks.layers.text_batches import TextIndexer
-from elmo.tasks.semantic_roles.data import Layout, Proposition, read_propositions
+from elmo.tasks.reading import tokenized_lines
+from elmo.tasks.semantic_roles.data import PREDICATE, Layout, Proposition, read_propositions
 from elmo.tasks.semantic_roles.metrics import score_arguments
 from elmo.tasks.semantic_roles.model import IGNORED, RoleBatch, RoleModelSettings, RoleTagger
-from elmo.tasks.task import Inventory, Purpose, Task, TaskSettings, require_known
-from elmo.text.tokenizer import words
-
-Arguments = tuple[LabelledSpan, ...]
+from elmo.tasks.span_labelling import Spans, SpanTask
+from elmo.tasks.task import Drawing, Inventory, PaperRow, Purpose, TaskSettings
 
 
 @dataclass(frozen=True)
-class RoleDataSettings:
+class RoleDataSettings(Settings):
     """How files are read."""
 
-    layout: Layout = "auto"
-    verbs_only: bool = True
-    """Leave out predicates that are not tagged as verbs, as CoNLL-2005 and 2012 do."""
-    tokenizer: str = "ptb-like"
-    """For raw text that is to be labelled."""
+    layout: Layout = setting("auto", "The columns of the files; auto detects them.")
+    verbs_only: bool = setting(True, "Leave out predicates that are not tagged as verbs, as CoNLL-2005 and 2012 do.")
+    tokenizer: str = setting("ptb-like", "For raw text that is to be labelled.")
 
 
 @dataclass(frozen=True)
 class SemanticRolesSettings(TaskSettings):
     """Every setting of the task."""
 
-    data: RoleDataSettings = field(default_factory=RoleDataSettings)
-    model: RoleModelSettings = field(default_factory=RoleModelSettings)
+    presets = Path(__file__).parent / "presets"
+
+    data: RoleDataSettings = setting(RoleDataSettings())
+    model: RoleModelSettings = setting(RoleModelSettings())
 
 
-class SemanticRoles(Task[Proposition, Arguments, SemanticRolesSettings]):
+class SemanticRoles(SpanTask[Proposition, SemanticRolesSettings]):
     """Who did what to whom."""
 
     name = "semantic_roles"
-    headline = "f1"
+    labels_key = "roles"
     settings_type = SemanticRolesSettings
     input_format = "one sentence a line; a word that was mostly a predicate in training counts as one"
+    example = "The committee gave the prize to a young author."
+    drawing = Drawing("spans", "arguments", focus="predicate")
+    paper = PaperRow(
+        number=3,
+        baseline=81.4,
+        elmo=84.6,
+        reduction=17.2,
+        files=("srl/ewt.train.conll", "srl/ewt.dev.conll", "srl/ewt.test.conll"),
+        quick=("training.fraction=0.3", "training.epochs=3"),
+    )
 
     def read(self, path: Path | str, settings: SemanticRolesSettings, purpose: Purpose = "train") -> list[Proposition]:
         return read_propositions(path, layout=settings.data.layout, verbs_only=settings.data.verbs_only)
 
     def parse(self, text: str, settings: SemanticRolesSettings, inventory: Inventory) -> list[Proposition]:
         known = set(inventory["predicates"])
-        found = []
-        for line in text.split("\n"):
-            tokens = tuple(words(line, settings.data.tokenizer))
-            found += [Proposition(tokens, index) for index, token in enumerate(tokens) if token.lower() in known]
-        return found
-
-    def sentences(self, example: Proposition) -> Sequence[Sequence[str]]:
-        return (example.tokens,)
+        return [
+            Proposition(found.tokens, index, line=line, offsets=[found.offsets])
+            for line, found in tokenized_lines(text, settings.data.tokenizer)
+            for index, token in enumerate(found.tokens)
+            if token.lower() in known
+        ]
 
     def inventory(self, examples: Sequence[Proposition], settings: SemanticRolesSettings) -> Inventory:
-        roles = sorted({argument.label for example in examples for argument in example.arguments})
-        return {"roles": tuple(roles), "predicates": _usual_predicates(examples)}
+        return {"roles": self.labels(examples), "predicates": _usual_predicates(examples)}
 
     def model(self, settings: SemanticRolesSettings, inventory: Inventory, text: TextInput) -> RoleTagger:
         return RoleTagger(settings.model, inventory["roles"], text)
 
     def collate(self, examples: Sequence[Proposition], indexer: TextIndexer, inventory: Inventory) -> RoleBatch:
         text = indexer.batch([example.tokens for example in examples])
-        ids = {tag: index for index, tag in enumerate(tags_of_labels(inventory["roles"], "iob2"))}
-        tags = np.full(text.mask.shape, IGNORED, dtype=np.int64)
-        is_predicate = np.zeros(text.mask.shape, dtype=np.int64)
-        for row, example in enumerate(examples):
-            spelt = tags_of_spans(example.arguments, len(example.tokens), "iob2")
-            tags[row, : len(spelt)] = [ids[tag] for tag in spelt]
-            is_predicate[row, example.predicate] = 1
-        return RoleBatch(text, torch.from_numpy(is_predicate), torch.from_numpy(tags))
+        is_predicate = torch.zeros(text.mask.shape, dtype=torch.long)
+        is_predicate[range(len(examples)), [example.predicate for example in examples]] = 1
+        return RoleBatch(text, is_predicate, self.tag_ids(examples, text, inventory, "iob2", padding=IGNORED))
 
-    def score(self, examples: Sequence[Proposition], predictions: Sequence[Arguments]) -> dict[str, float]:
-        overall = score_arguments([example.arguments for example in examples], predictions).overall
-        return {"f1": overall.f1, "precision": overall.precision, "recall": overall.recall}
+    def score(self, examples: Sequence[Proposition], predictions: Sequence[Spans]) -> dict[str, float]:
+        return score_arguments([example.arguments for example in examples], predictions).scores()
 
-    def check(self, path: Path | str, examples: Sequence[Proposition], inventory: Inventory) -> None:
-        for example in examples:
-            for argument in example.arguments:
-                require_known(path, example.line + argument.start, argument.label, inventory["roles"])
-
-    def show(self, example: Proposition, prediction: Arguments) -> str:
+    def show(self, example: Proposition, prediction: Spans) -> str:
         """
-        >>> SemanticRoles().show(Proposition(("She", "left"), 1), (LabelledSpan("ARG0", 0, 1), LabelledSpan("V", 1, 2)))
+        >>> SemanticRoles().show(Proposition(("She", "left"), 1), (LabelledSpan("ARG0", 0, 1),))
         '[ARG0 She] [V left]'
         """
-        pieces = list(example.tokens)
-        if not any(span.label == "V" for span in prediction):
-            pieces[example.predicate] = f"[V {pieces[example.predicate]}]"
-        for span in prediction:
-            pieces[span.start] = f"[{span.label} {pieces[span.start]}"
-            pieces[span.end - 1] += "]"
-        return " ".join(pieces)
-
-    def record(self, example: Proposition, prediction: Arguments) -> dict[str, Any]:
-        arguments = [{**span._asdict(), "text": " ".join(example.tokens[span.start : span.end])} for span in prediction]
-        return {"tokens": list(example.tokens), "predicate": example.predicate, "arguments": arguments}
+        has_predicate = any(span.label == PREDICATE for span in prediction)
+        predicate = LabelledSpan(PREDICATE, example.predicate, example.predicate + 1)
+        return super().show(example, prediction if has_predicate else (predicate, *prediction))
 
 
 def _usual_predicates(examples: Sequence[Proposition]) -> tuple[str, ...]:

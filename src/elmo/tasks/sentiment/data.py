@@ -1,4 +1,4 @@
-"""Sentences and phrases with how positive they are, from trees in brackets, one on a line.
+"""Sentences and phrases with their sentiment, from trees in brackets, one on a line.
 
     (3 (2 It) (4 (2 's) (4 lovely)))   ->  "It 's lovely" 3, "It" 2, "'s lovely" 4, "'s" 2, "lovely" 4
 
@@ -15,6 +15,7 @@ from typing import Literal
 
 from elmo.errors import InputError
 from elmo.tasks.reading import bad_line, numbered_lines, plain_token, require_examples
+from elmo.tasks.task import Located
 
 Classes = Literal[5, 2]
 LABELS: dict[Classes, tuple[str, ...]] = {
@@ -22,19 +23,19 @@ LABELS: dict[Classes, tuple[str, ...]] = {
     2: ("negative", "positive"),
 }
 _FIVE_TO_TWO = {0: 0, 1: 0, 3: 1, 4: 1}
+# The words of every node are kept, so the limits bound the memory: real trees are 30 deep.
+_MAX_DEPTH, _MAX_WORDS = 4_000, 10_000
 _PIECES = re.compile(r"[()]|[^ \t()]+")
 
 
 @dataclass(frozen=True)
-class RatedText:
+class RatedText(Located):
     """A sentence, or a phrase of one."""
 
     tokens: tuple[str, ...]
-    label: int | None
-    """An index into `LABELS`; None if it is to be predicted."""
+    label: str | None
+    """One of `LABELS`; None if it is to be predicted."""
     is_sentence: bool = True
-    line: int = field(default=0, compare=False)
-    """Where its tree stands in its file."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,9 @@ def read_texts(path: Path | str, *, classes: Classes = 5, phrases: bool = False)
         except TreeError as error:
             raise bad_line(path, line, error.found, error.expected) from error
         for node in tree.subtrees() if phrases else (tree,):
-            label = node.label if classes == 5 else _FIVE_TO_TWO.get(node.label)
-            if label is not None:
-                texts.append(RatedText(node.tokens, label, is_sentence=node is tree, line=line))
+            index = node.label if classes == 5 else _FIVE_TO_TWO.get(node.label)
+            if index is not None:
+                texts.append(RatedText(node.tokens, LABELS[classes][index], is_sentence=node is tree, line=line))
     return require_examples(path, texts, "trees")
 
 
@@ -84,9 +85,11 @@ def parse_tree(text: str) -> Tree:
     """One tree in brackets. No recursion: a tree may be as deep as its sentence is long."""
     stack: list[tuple[int, list[Tree], int]] = []
     pieces = list(_PIECES.finditer(text))
-    at = 0
+    at = words = 0
     while at < len(pieces):
         piece, column = pieces[at].group(), pieces[at].start() + 1
+        if len(stack) > _MAX_DEPTH or words > _MAX_WORDS:
+            raise TreeError("a larger tree", f"at most {_MAX_WORDS:,} words and {_MAX_DEPTH:,} brackets in each other")
         if piece == "(":
             stack.append((_label(pieces, at + 1, column), [], column))
             at += 2
@@ -110,6 +113,7 @@ def parse_tree(text: str) -> Tree:
                     f"the word {piece!r} at column {column} beside other parts",
                     "one word alone in its brackets, like (2 It)",
                 )
+            words += 1
             token = plain_token(piece)
             tree = Tree(label, token, (), (token,))
             at += 1

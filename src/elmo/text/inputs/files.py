@@ -1,10 +1,11 @@
 """Paths, patterns and standard input -> decoded lines.
 
-Compressed data (gzip, bzip2, xz, Zstandard) is known by its first bytes, so that it may come through a pipe too. Text
-is UTF-8, always; what is not is refused with the place of the first bad byte. Only a line feed ends a line (a carriage
-return before it goes with it): U+2028, form feeds and the like stay inside, so that line numbers agree with `wc -l`.
+Compressed data (gzip, bzip2, xz, Zstandard) is recognized by its first bytes, so that it may come through a pipe too.
+Text is UTF-8, always; anything else is refused with the place of the first bad byte. Only a line feed ends a line (a
+carriage return before it goes with it): U+2028, form feeds and the like stay inside, so that line numbers agree with
+`wc -l`.
 
-Left out: URLs, archives with several files, folders (give a pattern), and guessing encodings.
+Left out: URLs (`elmo.scale` opens them), archives with several files, folders (give a pattern), guessing encodings.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, NamedTuple
 
-from elmo.errors import InputError, MissingExtraError
+from elmo.errors import InputError, needs
 
 COMPRESSED_SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
 _MAGIC = {
@@ -35,6 +36,8 @@ _MAGIC = {
     "Zstandard": re.compile(rb"\x28\xb5\x2f\xfd"),
 }
 _BLOCK = 1 << 16
+MAX_LINE_BYTES = 16 << 20
+"""A line is one sentence or one record. Longer ones are refused: their tokens take about 26 times their size."""
 
 
 @dataclass
@@ -47,11 +50,24 @@ class ReadProgress:
     """None while standard input is among the sources: nobody knows its length."""
 
 
+class Line(NamedTuple):
+    """A line without its end, and where it begins."""
+
+    number: int
+    """From 1; from the first line read, if only a range of the file is."""
+    text: str
+    offset: int
+    """Bytes of the (decompressed) text before it."""
+
+
 @dataclass(frozen=True)
 class Source:
     """One input: a file, or standard input if there is no path."""
 
     path: Path | None
+    start: int = 0
+    stop: int | None = None
+    """Read only the lines that begin at these bytes; the default is all of them. Not for compressed files."""
 
     @property
     def name(self) -> str:
@@ -60,10 +76,31 @@ class Source:
     @property
     def suffix(self) -> str:
         """What the file's name says about its format, compression left out: `a.csv.gz` -> `.csv`."""
-        if self.path is None:
-            return ""
-        suffixes = [suffix.lower() for suffix in self.path.suffixes]
-        return next((suffix for suffix in reversed(suffixes) if suffix not in COMPRESSED_SUFFIXES), "")
+        return "" if self.path is None else format_suffix(self.path.name)
+
+    def open(self, progress: ReadProgress) -> AbstractContextManager[io.BufferedReader]:
+        """The bytes as they are stored."""
+        if self.path is not None:
+            return io.BufferedReader(_CountedFile(self.path, progress), _BLOCK)
+        stream: Any = sys.stdin.buffer
+        if isinstance(getattr(stream, "raw", None), io.FileIO):
+            # A thread that still waits in sys.stdin's own buffer when Python ends makes it abort.
+            return io.BufferedReader(io.FileIO(os.dup(stream.fileno())), _BLOCK)
+        # Not our file: it stays open. A second buffer around it would hold back lines that have already come.
+        return nullcontext(stream if hasattr(stream, "peek") else io.BufferedReader(stream))
+
+    def place(self, line: Line) -> str:
+        """Where a line stands, for errors."""
+        return f"{self.name}, " + (f"the line at byte {line.offset:,}" if self.start else f"line {line.number}")
+
+
+def format_suffix(name: str) -> str:
+    """
+    >>> format_suffix("a.csv.gz"), format_suffix("s3://books/b.v2.JSONL"), format_suffix("notes")
+    ('.csv', '.jsonl', '')
+    """
+    suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
+    return next((suffix for suffix in reversed(suffixes) if suffix not in COMPRESSED_SUFFIXES), "")
 
 
 def find_sources(inputs: str | Path | Iterable[str | Path]) -> list[Source]:
@@ -111,17 +148,37 @@ def total_bytes(sources: Iterable[Source]) -> int | None:
 
 def read_lines(source: Source, progress: ReadProgress) -> Iterator[tuple[int, str]]:
     """Every line with its number, from 1 on, without its end."""
-    offset = 0
+    return ((line.number, line.text) for line in read_located_lines(source, progress))
+
+
+def read_located_lines(source: Source, progress: ReadProgress) -> Iterator[Line]:
+    """Every line that begins in the source's range."""
+    offset = source.start
     with open_binary(source, progress) as stream:
-        for number, raw in enumerate(stream, start=1):
+        if offset:
+            # The byte before tells whether a line begins right here; the rest of an earlier line is not ours.
+            stream.seek(offset - 1)
+            offset += len(stream.readline()) - 1
+        number = 0
+        while source.stop is None or offset < source.stop:
+            raw = stream.readline(MAX_LINE_BYTES + 1)
+            if not raw:
+                return
+            number += 1
+            if len(raw) > MAX_LINE_BYTES:
+                where = f"the line at byte {offset:,}" if source.start else f"line {number}"
+                raise InputError(
+                    f"{source.name}: {where} has more than {MAX_LINE_BYTES:,} bytes. Expected one sentence or "
+                    "record a line; running text without line ends is read with --format text."
+                )
             try:
-                line = raw.decode("utf-8")
+                text = raw.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise _not_utf8(source, number, offset + error.start, raw) from None
+            if offset == 0:
+                text = text.removeprefix("\ufeff")
+            yield Line(number, text.removesuffix("\n").removesuffix("\r"), offset)
             offset += len(raw)
-            if number == 1:
-                line = line.removeprefix("\ufeff")
-            yield number, line.removesuffix("\n").removesuffix("\r")
 
 
 def read_pieces(source: Source, progress: ReadProgress) -> Iterator[str]:
@@ -147,10 +204,22 @@ def read_pieces(source: Source, progress: ReadProgress) -> Iterator[str]:
                 return
 
 
+def read_whole(source: Source, *, max_characters: int) -> str:
+    """The text of a source at once; a longer one is refused before it fills the memory."""
+    pieces, size = [], 0
+    for piece in read_pieces(source, ReadProgress()):
+        pieces.append(piece)
+        size += len(piece)
+        if size > max_characters:
+            raise InputError(f"{source.name} has more than {max_characters:,} characters; expected a smaller file.")
+    return "".join(pieces)
+
+
 def _not_utf8(source: Source, line: int, offset: int, raw: bytes) -> InputError:
     encoding = "UTF-16" if raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "LATIN1"
+    where = "it" if source.start else f"line {line}"
     return InputError(
-        f"{source.name} is not UTF-8: line {line} has an invalid byte at offset {offset} of the text. "
+        f"{source.name} is not UTF-8: {where} has an invalid byte at offset {offset} of the text. "
         f"Convert it first, for instance with: iconv -f {encoding} -t UTF-8"
     )
 
@@ -159,10 +228,10 @@ def _not_utf8(source: Source, line: int, offset: int, raw: bytes) -> InputError:
 def open_binary(source: Source, progress: ReadProgress) -> Iterator[BinaryIO]:
     """The source's bytes, decompressed if they are compressed. Trouble while reading becomes an `InputError`."""
     try:
-        with _open_raw(source, progress) as raw:
+        with source.open(progress) as raw:
             start = raw.peek(8)[:8]
-            kind = next((kind for kind, magic in _MAGIC.items() if magic.match(start)), None)
-            named = COMPRESSED_SUFFIXES.get(source.path.suffix.lower()) if source.path else None
+            kind = compression_of(start)
+            named = COMPRESSED_SUFFIXES.get(PurePosixPath(source.name).suffix.lower())
             if named and not kind and start:
                 raise InputError(
                     f"{source.name} is named like {named} data but is not compressed, or damaged. "
@@ -171,7 +240,7 @@ def open_binary(source: Source, progress: ReadProgress) -> Iterator[BinaryIO]:
             stream = DECOMPRESSORS[kind](raw) if kind else raw
             _refuse_binary(source, stream.peek(_BLOCK)[:_BLOCK])
             yield stream
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, DamagedError) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, _DamagedError) as error:
         raise InputError(
             f"{source.name} is damaged or incomplete: its compressed data cannot be read to the end ({error}). "
             "Fetch or make the file again."
@@ -190,15 +259,9 @@ def _refuse_binary(source: Source, start: bytes) -> None:
         )
 
 
-def _open_raw(source: Source, progress: ReadProgress) -> AbstractContextManager[io.BufferedReader]:
-    if source.path is not None:
-        return io.BufferedReader(_CountedFile(source.path, progress), _BLOCK)
-    stream: Any = sys.stdin.buffer
-    if isinstance(getattr(stream, "raw", None), io.FileIO):
-        # A thread that still waits in sys.stdin's own buffer when Python ends makes it abort.
-        return io.BufferedReader(io.FileIO(os.dup(stream.fileno())), _BLOCK)
-    # Not our file: it stays open. A second buffer around it would hold back lines that have already come.
-    return nullcontext(stream if hasattr(stream, "peek") else io.BufferedReader(stream))
+def compression_of(start: bytes) -> str | None:
+    """The kind of compressed data that begins with these bytes, if any."""
+    return next((kind for kind, magic in _MAGIC.items() if magic.match(start)), None)
 
 
 class _CountedFile(io.FileIO):
@@ -214,7 +277,7 @@ class _CountedFile(io.FileIO):
         return count
 
 
-class DamagedError(Exception):
+class _DamagedError(Exception):
     """Zstandard data that cannot be decompressed; its libraries have each their own error."""
 
 
@@ -240,13 +303,13 @@ class _ZstandardReader(io.RawIOBase):
             raw = raw or self._raw.read(1 << 14)
             if not raw:
                 if self._inside_frame:
-                    raise DamagedError("it ends inside a frame")
+                    raise _DamagedError("it ends inside a frame")
                 return 0
             self._inside_frame = True
             try:
                 self._ready = self._decompressor.decompress(raw)
             except self._error as error:
-                raise DamagedError(str(error)) from error
+                raise _DamagedError(str(error)) from error
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
@@ -259,10 +322,8 @@ def _zstandard() -> tuple[Callable[[], Any], type[Exception]]:
         from compression import zstd
 
         return zstd.ZstdDecompressor, zstd.ZstdError
-    try:
+    with needs("zstandard", extra="zst"):
         import zstandard
-    except ImportError:
-        raise MissingExtraError("zstandard", "zst") from None
     return lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj(), zstandard.ZstdError
 
 

@@ -1,17 +1,16 @@
-"""One reader per input format: a source -> its sentences.
+"""One reader per input format: a source -> its rows.
 
-    text      documents: split into sentences, then into words
-    lines     one sentence a line, split into words
-    tokens    one sentence a line, words separated by ASCII spaces or tabs; nothing else is touched
-    conllu    the words of CoNLL-U; multiword ranges and empty nodes are left out
+    text      documents, split into sentences: a sentence is a row
+    lines     a line is a row
+    tokens    the same, with words separated by ASCII spaces or tabs; nothing else is touched
+    conllu    a sentence is a row, of its words; multiword ranges and empty nodes are left out
     csv, tsv  a column of a table with a header line; tsv has no quoting
-    jsonl     a field of an object a line, or a bare string or token list a line
+    jsonl     a field of an object on each line, or a bare string or token list
     parquet   a column
 
-A cell is one sentence: a string, which is split into words, or (jsonl, parquet) a list of tokens, taken as it is.
-A blank line (lines, tokens) and an empty cell give an empty sentence, so that the n-th result belongs to the n-th line
-or row: N in, N out. Only a blank line in a table is no row. Left out: several text columns at once, and sentence
-splitting inside cells.
+A row holds a string, which a tokenizer splits, or a list of tokens, which is taken as it is (`reader.py`). A blank line
+(lines, tokens) and an empty cell give an empty row, so that the n-th result belongs to the n-th line or row: N in, N
+out. Only a blank line in a table is no row. Left out: several text columns at once.
 """
 
 from __future__ import annotations
@@ -20,11 +19,13 @@ import csv
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
-from elmo.errors import InputError, MissingExtraError
-from elmo.text.inputs.files import ReadProgress, Source, read_lines, read_pieces
+from elmo.errors import InputError, needs
+from elmo.storage.json_file import parse_json
+from elmo.text.inputs.files import Line, ReadProgress, Source, read_located_lines, read_pieces
 from elmo.text.sentences import split_sentences
 from elmo.text.tokenizer import words
 
@@ -32,31 +33,37 @@ _USUAL_COLUMNS = ("text", "sentence", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
-    """A sentence of the input and where it came from."""
+class Row:
+    """A row of the input, and where it came from."""
 
-    tokens: list[str]
-    source: str
-    """The file's path, or <stdin>."""
+    value: str | list[str] | None
+    """The text, or its tokens; None if the cell is empty."""
     line: int
     """The line it begins on, from 1; the row in Parquet."""
+    offset: int
+    """The byte at which this line begins; in `text`, the character at which the sentence does."""
+    column: str = "text"
+    """The column that holds the value."""
     id: str | None = None
     """CoNLL-U's sent_id, or the chosen id column."""
+    kept: tuple[str | None, ...] = ()
+    """The columns that were asked to be kept."""
     text: str | None = None
-    """The untokenised sentence, if the input has one."""
+    """CoNLL-U's text, beside its tokens."""
 
 
 @dataclass(frozen=True)
-class ReadOptions:
-    """What the readers need to know."""
+class RowOptions:
+    """Which columns of a table are wanted."""
 
-    tokenizer: str
-    column: str | None
-    id_column: str | None
-    progress: ReadProgress
+    column: str | None = None
+    """Default: the one called text, sentence or tokens, or the only one. A number counts, from 1, without a header."""
+    id_column: str | None = None
+    keep: tuple[str, ...] = ()
+    progress: ReadProgress = field(default_factory=ReadProgress)
 
 
-def read_text(source: Source, options: ReadOptions) -> Iterator[Sentence]:
+def read_text(source: Source, options: RowOptions) -> Iterator[Row]:
     line_ends: deque[int] = deque()
 
     def watched(pieces: Iterable[str]) -> Iterator[str]:
@@ -75,184 +82,208 @@ def read_text(source: Source, options: ReadOptions) -> Iterator[Sentence]:
         while line_ends and line_ends[0] < sentence.start:
             line_ends.popleft()
             line += 1
-        tokens = words(sentence.text.replace("\r\n", "\n"), options.tokenizer)
-        yield Sentence(tokens, source.name, line, None, sentence.text)
+        yield Row(sentence.text, line, sentence.start)
 
 
-def read_sentence_lines(source: Source, options: ReadOptions) -> Iterator[Sentence]:
-    for number, line in read_lines(source, options.progress):
-        yield Sentence(words(line, options.tokenizer), source.name, number, None, line)
+def read_sentence_lines(source: Source, options: RowOptions) -> Iterator[Row]:
+    for number, text, offset in read_located_lines(source, options.progress):
+        yield Row(text, number, offset)
 
 
-def read_token_lines(source: Source, options: ReadOptions) -> Iterator[Sentence]:
-    for number, line in read_lines(source, options.progress):
-        yield Sentence(words(line, "whitespace"), source.name, number)
+def read_token_lines(source: Source, options: RowOptions) -> Iterator[Row]:
+    for number, text, offset in read_located_lines(source, options.progress):
+        yield Row(words(text, "whitespace"), number, offset, "tokens")
 
 
-def read_conllu(source: Source, options: ReadOptions) -> Iterator[Sentence]:
+def read_conllu(source: Source, options: RowOptions) -> Iterator[Row]:
     tokens: list[str] = []
     comments: dict[str, str] = {}
-    first_line = 0
-    for number, line in read_lines(source, options.progress):
-        if not line.strip():
-            if tokens:
-                yield Sentence(tokens, source.name, first_line, comments.get("sent_id"), comments.get("text"))
-            tokens, comments, first_line = [], {}, 0
+    first: Line | None = None
+    # A blank line ends a sentence; one more stands for the end of the file.
+    for line in chain(read_located_lines(source, options.progress), [Line(0, "", 0)]):
+        if not line.text.strip():
+            if tokens and first is not None:
+                yield Row(
+                    tokens, first.number, first.offset, "tokens", comments.get("sent_id"), text=comments.get("text")
+                )
+            tokens, comments, first = [], {}, None
             continue
-        first_line = first_line or number
-        if line.startswith("#"):
-            key, equals, value = line[1:].partition("=")
+        first = first or line
+        if line.text.startswith("#"):
+            key, equals, value = line.text[1:].partition("=")
             if equals:
                 comments[key.strip()] = value.strip()
             continue
-        columns = line.split("\t")
+        columns = line.text.split("\t")
         if len(columns) < 2 or not columns[0][:1].isdigit():
             raise InputError(
-                f"{source.name}, line {number}: not CoNLL-U; expected tab-separated columns that begin with a word's "
-                f"number, found {line[:40]!r}. If the file has another format, name it (lines, tokens, ...)."
+                f"{source.place(line)}: not CoNLL-U; expected tab-separated columns that begin with a word's number, "
+                f"found {line.text[:40]!r}. If the file has another format, name it (lines, tokens, ...)."
             )
         if columns[0].isdigit():  # neither a range (3-4) nor an empty node (5.1)
             tokens.append(columns[1])
-    if tokens:
-        yield Sentence(tokens, source.name, first_line, comments.get("sent_id"), comments.get("text"))
 
 
-def read_csv(source: Source, options: ReadOptions) -> Iterator[Sentence]:
+Cells = tuple[Line, list[str]]
+
+
+def read_csv(source: Source, options: RowOptions) -> Iterator[Row]:
     return _read_table(_csv_rows(source, options), source, options)
 
 
-def read_tsv(source: Source, options: ReadOptions) -> Iterator[Sentence]:
-    rows = ((number, line.split("\t")) for number, line in read_lines(source, options.progress))
+def read_tsv(source: Source, options: RowOptions) -> Iterator[Row]:
+    rows = ((line, line.text.split("\t")) for line in read_located_lines(source, options.progress))
     return _read_table(rows, source, options)
 
 
-def _csv_rows(source: Source, options: ReadOptions) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(source: Source, options: RowOptions) -> Iterator[Cells]:
     """Rows with the line that each begins on: a quoted field may hold line ends."""
     # The limit is meant against unclosed quotes, which `strict` finds as well; a long document is no error.
     csv.field_size_limit(2**31 - 1)
-    rows = csv.reader((line + "\n" for _, line in read_lines(source, options.progress)), strict=True)
-    line = 1
+    unread: list[Line] = []
+
+    def lines() -> Iterator[str]:
+        for line in read_located_lines(source, options.progress):
+            unread.append(line)
+            yield line.text + "\n"
+
     try:
-        for row in rows:
-            yield line, row
-            line = rows.line_num + 1
+        for row in csv.reader(lines(), strict=True):
+            yield unread[0], row
+            unread.clear()
     except csv.Error as error:
         raise InputError(
-            f"{source.name}, line {line}: broken table ({error}). Check that every quote is closed, and doubled "
+            f"{source.place(unread[0])}: broken table ({error}). Check that every quote is closed, and doubled "
             "inside a field; for a table without quoting, use the format tsv."
         ) from error
 
 
-def _read_table(rows: Iterator[tuple[int, list[str]]], source: Source, options: ReadOptions) -> Iterator[Sentence]:
+def _read_table(rows: Iterator[Cells], source: Source, options: RowOptions) -> Iterator[Row]:
     rows = ((line, row) for line, row in rows if row not in ([], [""]))
     first = next(rows, None)
     if first is None:
         return
-    places, is_header = _table_columns(first[1], source, options)
+    columns, is_header = _table_columns(first[1], source, options)
+    name = first[1][columns.text] if is_header else "text"
     for line, row in rows if is_header else chain([first], rows):
-        if len(row) <= max(places):
+        if len(row) <= max(columns.all):
             raise InputError(
-                f"{source.name}, line {line}: {len(row)} columns, but column {max(places) + 1} is needed. "
+                f"{source.place(line)}: {len(row)} columns, but column {max(columns.all) + 1} is needed. "
                 "Fill in the row, or check the quoting of this row and the one before."
             )
-        identifier = row[places[1]] if len(places) > 1 else None
-        yield _cell(row[places[0]], source, line, identifier, options)
+        identifier = None if columns.id is None else row[columns.id]
+        kept = tuple(row[place] for place in columns.keep)
+        yield Row(row[columns.text], line.number, line.offset, name, identifier, kept)
 
 
-def _table_columns(first_row: list[str], source: Source, options: ReadOptions) -> tuple[list[int], bool]:
-    """Places of the text and id columns, and whether the first row is a header.
+@dataclass(frozen=True)
+class _Columns:
+    """Places, or names, of the columns that are wanted."""
 
-    A column given as a number, counted from 1, means that there is no header line.
-    """
-    wanted = [name for name in (options.column, options.id_column) if name is not None]
+    text: Any
+    id: Any
+    keep: tuple[Any, ...]
+
+    @property
+    def all(self) -> list[Any]:
+        return [self.text, *([] if self.id is None else [self.id]), *self.keep]
+
+
+def _table_columns(first_row: list[str], source: Source, options: RowOptions) -> tuple[_Columns, bool]:
+    """Places of the columns, and whether the first row is a header: numbers, counted from 1, mean that it is not."""
+    wanted = [name for name in (options.column, options.id_column, *options.keep) if name is not None]
     if options.column is not None and all(name.isdecimal() for name in wanted):
         places = [int(name) - 1 for name in wanted]
         if min(places) < 0 or max(places) >= len(first_row):
             raise InputError(
                 f"{source.name} has {len(first_row)} columns; there is no column {' or '.join(wanted)}, counted from 1."
             )
-        return places, False
-    names = [_chosen_column(options.column, first_row, source.name)]
-    if options.id_column is not None:
-        names.append(_chosen_column(options.id_column, first_row, source.name))
-    return [first_row.index(name) for name in names], True
+        identifier = None if options.id_column is None else places[1]
+        return _Columns(places[0], identifier, tuple(places[len(places) - len(options.keep) :])), False
+    names = choose_columns(options, first_row, source.name)
+    identifier = None if names.id is None else first_row.index(names.id)
+    return _Columns(first_row.index(names.text), identifier, tuple(map(first_row.index, names.keep))), True
 
 
-def _chosen_column(wanted: str | None, names: list[str], where: str) -> str:
-    if wanted is not None:
-        if wanted in names:
-            return wanted
-        raise InputError(f"{where} has no column {wanted!r}. It has: {', '.join(names)}.")
+def choose_columns(options: RowOptions, names: list[str], where: str) -> _Columns:
+    """The names of the columns that the options mean, in a table that has `names`."""
+    for option, wanted in (("--column", options.column), ("--id-column", options.id_column)):
+        if wanted is not None and wanted not in names:
+            raise InputError(f"{where} has no column {wanted!r} ({option}). It has: {', '.join(names)}.")
+    for wanted in options.keep:
+        if wanted not in names:
+            raise InputError(f"{where} has no column {wanted!r} (--keep). It has: {', '.join(names)}.")
+    if options.column is not None:
+        return _Columns(options.column, options.id_column, options.keep)
     usual = [name for name in names if name.lower() in _USUAL_COLUMNS]
     if len(usual) == 1 or len(names) == 1:
-        return (usual or names)[0]
-    raise InputError(f"{where} has several columns. Choose the one that holds the text: {', '.join(names)}.")
+        return _Columns((usual or names)[0], options.id_column, options.keep)
+    raise InputError(f"{where} has several columns. Name the one that holds the text (--column): {', '.join(names)}.")
 
 
-def read_jsonl(source: Source, options: ReadOptions) -> Iterator[Sentence]:
-    for number, line in read_lines(source, options.progress):
-        if not line.strip():
+def read_jsonl(source: Source, options: RowOptions) -> Iterator[Row]:
+    for line in read_located_lines(source, options.progress):
+        if not line.text.strip():
             continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
-            raise InputError(
-                f"{source.name}, line {number}: not JSON ({error}). Expected one JSON object, string or list a line."
-            ) from None
-        identifier = None
+        where = source.place(line)
+        expected = "one JSON object, string or list a line"
+        record = parse_json(line.text, source=where, expected=expected, half_pairs=True)
         if isinstance(record, dict):
-            names, where = list(record), f"{source.name}, line {number},"
-            column = _chosen_column(options.column, names, where)
-            if options.id_column is not None:
-                identifier = str(record[_chosen_column(options.id_column, names, where)])
-            record = record[column]
-        yield _cell(record, source, number, identifier, options)
+            columns = choose_columns(options, list(record), where)
+            identifier = None if columns.id is None else _as_string(record[columns.id])
+            kept = tuple(_as_string(record[name]) for name in columns.keep)
+            value = _checked(record[columns.text], where)
+            yield Row(value, line.number, line.offset, columns.text, identifier, kept)
+        elif options.keep or options.id_column:
+            raise InputError(f"{where}: a bare value has no columns to keep; expected a JSON object.")
+        else:
+            value = _checked(record, where)
+            yield Row(value, line.number, line.offset, "tokens" if isinstance(value, list) else "text")
 
 
-def read_parquet(source: Source, options: ReadOptions) -> Iterator[Sentence]:
-    try:
+def read_parquet(source: Source, options: RowOptions) -> Iterator[Row]:
+    with needs("pyarrow", extra="parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet") from None
     if source.path is None:
         raise InputError(
             "Parquet cannot be read from standard input, for it is read from its end. Give the file's path."
         )
     try:
         with pq.ParquetFile(source.path) as table:
-            names = [_chosen_column(options.column, table.schema_arrow.names, source.name)]
-            if options.id_column is not None:
-                names.append(_chosen_column(options.id_column, table.schema_arrow.names, source.name))
-            size, row = source.path.stat().st_size, 0
-            for batch in table.iter_batches(batch_size=1024, columns=names):
-                columns = [batch.column(name).to_pylist() for name in names]
-                for place, value in enumerate(columns[0]):
-                    row += 1
-                    identifier = str(columns[1][place]) if len(columns) > 1 else None
-                    yield _cell(value, source, row, identifier, options)
+            columns = choose_columns(options, table.schema_arrow.names, source.name)
+            size, number = source.path.stat().st_size, 0
+            for batch in table.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns.all))):
+                for record in batch.to_pylist():
+                    number += 1
+                    identifier = None if columns.id is None else _as_string(record[columns.id])
+                    kept = tuple(_as_string(record[name]) for name in columns.keep)
+                    value = _checked(record[columns.text], f"{source.name}, row {number}")
+                    yield Row(value, number, number - 1, columns.text, identifier, kept)
                 options.progress.bytes_read += size * batch.num_rows // max(1, table.metadata.num_rows)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"Cannot read {source.name} as Parquet ({error}). Check the file, or name its format."
         ) from error
 
 
-def _cell(value: object, source: Source, line: int, identifier: str | None, options: ReadOptions) -> Sentence:
-    """A table's cell as a sentence; an absent value is an empty sentence."""
-    if value is None:
-        return Sentence([], source.name, line, identifier)
-    if isinstance(value, str):
-        return Sentence(words(value, options.tokenizer), source.name, line, identifier, value)
+def _checked(value: object, where: str) -> str | list[str] | None:
+    if value is None or isinstance(value, str):
+        return value
     if isinstance(value, list) and all(isinstance(token, str) for token in value):
-        return Sentence(value, source.name, line, identifier)
+        return value
     raise InputError(
-        f"{source.name}, line {line}: expected text or a list of tokens (strings), found {str(value)[:40]!r}. "
+        f"{where}: expected text or a list of tokens (strings), found {str(value)[:40]!r}. "
         "Choose another column, or put the tokens into strings."
     )
 
 
-READERS: dict[str, Callable[[Source, ReadOptions], Iterator[Sentence]]] = {
+def _as_string(value: Any) -> str | None:
+    """A kept value: text as it is, anything else as JSON."""
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+READERS: dict[str, Callable[[Source, RowOptions], Iterator[Row]]] = {
     "text": read_text,
     "lines": read_sentence_lines,
     "tokens": read_token_lines,
@@ -262,3 +293,4 @@ READERS: dict[str, Callable[[Source, ReadOptions], Iterator[Sentence]]] = {
     "jsonl": read_jsonl,
     "parquet": read_parquet,
 }
+TABLES = ("csv", "tsv", "jsonl", "parquet")

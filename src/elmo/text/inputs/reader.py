@@ -10,13 +10,14 @@ flat: no more than one line (or row batch) is held at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from elmo.errors import ConfigError, InputError
-from elmo.text.inputs.files import ReadProgress, Source, find_sources, total_bytes
-from elmo.text.inputs.formats import READERS, ReadOptions, Sentence
-from elmo.text.tokenizer import words
+from elmo.text.inputs.files import ReadProgress, Source, find_sources, format_suffix, total_bytes
+from elmo.text.inputs.formats import READERS, TABLES, Row, RowOptions
+from elmo.text.tokenizer import Offsets, align, check_tokenizer, tokenize, words
 
 FORMATS = ("auto", *READERS)
 _BY_SUFFIX = {
@@ -30,7 +31,47 @@ _BY_SUFFIX = {
     ".tok": "tokens",
     ".tokens": "tokens",
 }
-_TABLES = {"csv", "tsv", "jsonl", "parquet"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of the input and where it came from."""
+
+    tokens: list[str]
+    source: str
+    """The file's path, or <stdin>."""
+    line: int
+    """The line it begins on, from 1; the row in Parquet."""
+    id: str | None = None
+    """CoNLL-U's sent_id, or the chosen id column."""
+    text: str | None = None
+    """The sentence before it was tokenized, if the input has it."""
+    start: int = 0
+    """The character at which `text` begins in its file, in the format text."""
+    offsets: Offsets | None = None
+    """Where each token stands in `text`, if that was asked for and is known."""
+    kept: tuple[str | None, ...] = ()
+    """The columns that were asked to be kept."""
+
+
+def choose_format(name: str, format: str) -> str:
+    """The format of a file, given its name and what the user said."""
+    if format not in FORMATS:
+        near = get_close_matches(format, FORMATS, n=1, cutoff=0.3) or ["lines"]
+        raise ConfigError(
+            f"There is no input format {format!r}; there are {', '.join(FORMATS)}. Did you mean {near[0]!r}?"
+        )
+    return _BY_SUFFIX.get(format_suffix(name), "lines") if format == "auto" else format
+
+
+def check_columns(options: RowOptions, formats: Iterable[str], name: str) -> None:
+    """Refuse columns where there are none; `name` is the first file's."""
+    formats = list(formats)
+    if (options.column or options.id_column or options.keep) and not set(TABLES) & set(formats):
+        raise ConfigError(
+            f"A column was chosen, but {name} is read as {formats[0]}, which has none. "
+            "Name the format (csv, tsv, jsonl or parquet), or leave the column out."
+        )
 
 
 def read_sentences(
@@ -38,41 +79,53 @@ def read_sentences(
     *,
     format: str = "auto",
     tokenizer: str = "ptb-like",
-    column: str | None = None,
-    id_column: str | None = None,
-    progress: ReadProgress | None = None,
+    columns: RowOptions | None = None,
+    offsets: bool = False,
 ) -> Iterator[Sentence]:
     """The sentences of files, patterns or standard input (`-`), in order.
 
     Wrong names and settings are refused at once, damaged data when it is met. An input without any sentence is refused
-    at its end; one empty file among others is passed over. `column` names the text of a table (or counts, from 1, if
-    there is no header line); by default it is the one called text, sentence or tokens.
+    at its end; one empty file among others is passed over. `offsets`: find the place of every token, too.
     """
-    if format not in FORMATS:
-        near = get_close_matches(format, FORMATS, n=1, cutoff=0.3) or ["lines"]
-        raise ConfigError(
-            f"There is no input format {format!r}; there are {', '.join(FORMATS)}. Did you mean {near[0]!r}?"
-        )
-    words("", tokenizer)  # refuses an unknown name
+    check_tokenizer(tokenizer)
+    options = columns or RowOptions()
+    choose_format("", format)  # refuses an unknown one before any file is looked for
     sources = find_sources(inputs)
-    formats = [_BY_SUFFIX.get(source.suffix, "lines") if format == "auto" else format for source in sources]
-    if (column or id_column) and not _TABLES & set(formats):
-        raise ConfigError(
-            f"A column was chosen, but {sources[0].name} is read as {formats[0]}, which has none. "
-            "Name the format (csv, tsv, jsonl or parquet), or leave the column out."
-        )
-    progress = ReadProgress() if progress is None else progress
-    progress.bytes_total = total_bytes(sources)
-    options = ReadOptions(tokenizer, column, id_column, progress)
-    return _read_all(list(zip(sources, formats, strict=True)), options)
+    formats = [choose_format(source.name, format) for source in sources]
+    check_columns(options, formats, sources[0].name)
+    options.progress.bytes_total = total_bytes(sources)
+    return _read_all(list(zip(sources, formats, strict=True)), options, tokenizer, offsets=offsets)
 
 
-def _read_all(sources: list[tuple[Source, str]], options: ReadOptions) -> Iterator[Sentence]:
+def _read_all(
+    sources: list[tuple[Source, str]], options: RowOptions, tokenizer: str, *, offsets: bool
+) -> Iterator[Sentence]:
     is_empty = True
     for source, format in sources:
-        for sentence in READERS[format](source, options):
+        for row in READERS[format](source, options):
             is_empty = False
-            yield sentence
+            tokens, text, found = _split(row, tokenizer, offsets=offsets)
+            start = row.offset if format == "text" else 0
+            # Where other inputs are tables and this one is not, it has no values to keep.
+            kept = row.kept or (None,) * len(options.keep)
+            yield Sentence(tokens, source.name, row.line, row.id, text, start, found, kept)
     if is_empty:
         named = ", ".join(source.name for source, _ in sources[:3]) + (", ..." if len(sources) > 3 else "")
         raise InputError(f"There is no sentence in {named}: the input is empty. Check that it was written.")
+
+
+def _split(row: Row, tokenizer: str, *, offsets: bool) -> tuple[list[str], str | None, Offsets | None]:
+    """A row's tokens, the text that they come from, and their places in it."""
+    if row.value is None:
+        return [], None, None
+    if isinstance(row.value, list):
+        return row.value, row.text, align(row.value, row.text) if offsets and row.text is not None else None
+    # Same length: the places of the tokens stay.
+    text = row.value.replace("\r\n", " \n") if "\r\n" in row.value else row.value
+    if not offsets:
+        return words(text, tokenizer), row.value, None
+    split = tokenize(text, tokenizer)
+    return [token.text for token in split], row.value, [(token.start, token.stop) for token in split]
+
+
+__all__ = ["FORMATS", "ReadProgress", "Sentence", "check_columns", "choose_format", "read_sentences"]

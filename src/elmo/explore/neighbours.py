@@ -1,0 +1,283 @@
+"""Nearest neighbours of an occurrence: the uses of words that are most similar to it (paper, table 4).
+
+An index is a folder that holds every token of a corpus as a vector with its sentence, memory mapped:
+
+    index.json         what it was made with
+    vectors.npy        (occurrences, dim) float16, unit length, sorted by cell
+    occurrences.npy    (occurrences, 3): sentence, position in it, word
+    cells.npy          (cells, dim): the center of each cell; cell_starts.npy: the first row of each cell
+    sentences.jsonl    a list of tokens a line; sentence_starts.npy: where each line starts, and the end
+    words.json         the distinct words; static.npy: a vector without context for each of them
+
+A query searches the nearest eighth of the cells, which finds nearly all of the true neighbours; `exact` searches all
+of them. The static vectors are the model's own layer 0, or those of a word2vec text file. `neighbour_index.py` builds
+an index.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo.errors import InputError, needs
+from elmo.explore.clusters import unit
+from elmo.explore.layers import Vectors
+from elmo.storage.atomic import atomic_file, check_writable, writing
+from elmo.storage.json_file import parse_json, read_json, read_json_object
+from elmo.storage.npy_file import map_npy
+
+FORMAT = 1
+_MAX_WORDS_BYTES = 1 << 30
+# Rows at once: as many float32 as a core's cache holds, which is eight times faster than a few megabytes.
+_CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class IndexFacts:
+    """What an index was made with."""
+
+    model: str
+    layers: str
+    """The choice of layer, as `elmo.embedding.layers` reads it."""
+    dim: int
+    num_occurrences: int
+    num_sentences: int
+    num_words: int
+    num_cells: int
+    static: str
+    """Where the vectors without context come from."""
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An occurrence that is similar to the query."""
+
+    word: str
+    similarity: float
+    sentence: int
+    position: int
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StaticNeighbour:
+    """A word whose static vector is similar to that of the query's word."""
+
+    word: str
+    similarity: float
+
+
+class NeighbourIndex:
+    """An index on disk; its arrays are memory mapped."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.facts = _read_facts(self.folder)
+        facts = self.facts
+        self.vectors = self._array("vectors", "f2", (facts.num_occurrences, facts.dim))
+        self.occurrences = self._array("occurrences", "i4", (facts.num_occurrences, 3))
+        self.cells = np.asarray(self._array("cells", "f4", (facts.num_cells, facts.dim)))
+        self.cell_starts = np.asarray(self._array("cell_starts", "i8", (facts.num_cells + 1,)))
+        self.static = self._array("static", "f2", (facts.num_words, None))
+        self.words: list[str] = read_json(
+            self.folder / "words.json", expected="a list of words", max_bytes=_MAX_WORDS_BYTES
+        )
+        self._sentence_starts = self._array("sentence_starts", "i8", (facts.num_sentences + 1,))
+        try:
+            self._text = np.memmap(self.folder / "sentences.jsonl", dtype=np.uint8, mode="r")
+        except (OSError, ValueError) as error:
+            raise self._damaged(f"sentences.jsonl: {error}") from None
+        starts = [0, *self.cell_starts.tolist(), facts.num_occurrences]
+        if not is_list_of_strings(self.words) or len(self.words) != facts.num_words or starts != sorted(starts):
+            raise self._damaged("words.json or cell_starts.npy")
+        self._word_ids = {word: number for number, word in enumerate(self.words)}
+
+    def _damaged(self, what: str) -> InputError:
+        return InputError(
+            f"The files in {self.folder} do not belong together or are damaged ({what}); build the index again."
+        )
+
+    def tokens(self, sentence: int) -> tuple[str, ...]:
+        """The tokens of a sentence, by its number in the corpus."""
+        if not 0 <= sentence < self.facts.num_sentences:
+            raise InputError(
+                f"There is no sentence {sentence}; the index holds sentences 0 to {self.facts.num_sentences - 1}."
+            )
+        start, end = self._sentence_starts[sentence : sentence + 2]
+        if not 0 <= start <= end <= len(self._text):
+            raise self._damaged(f"sentence {sentence}")
+        text = self._text[start:end].tobytes().decode("utf-8", "replace")
+        tokens = parse_json(text, source=f"Sentence {sentence} of {self.folder}", expected="a list of tokens")
+        if not is_list_of_strings(tokens):
+            raise self._damaged(f"sentence {sentence}")
+        return tuple(tokens)
+
+    def vector(self, sentence: int, position: int) -> NDArray[np.float32]:
+        """The vector of an occurrence in the corpus."""
+        tokens = self.tokens(sentence)
+        if not 0 <= position < len(tokens):
+            raise InputError(f"Sentence {sentence} has no token {position}; it has tokens 0 to {len(tokens) - 1}.")
+        rows = np.flatnonzero((self.occurrences[:, 0] == sentence) & (self.occurrences[:, 1] == position))
+        if not len(rows):
+            raise self._damaged(f"sentence {sentence}")
+        return self.vectors[int(rows[0])].astype(np.float32)
+
+    def nearest(
+        self,
+        vector: Vectors,
+        number: int = 10,
+        *,
+        word: str | None = None,
+        leave_out: tuple[int, int] | None = None,
+        exact: bool = False,
+    ) -> list[Neighbour]:
+        """The occurrences most similar to a vector, best first.
+
+        `word`: only occurrences of this word. `leave_out`: a (sentence, position) not to give, the one asked about.
+        """
+        query = unit(np.asarray(vector))
+        if query.shape != (self.facts.dim,):
+            raise InputError(f"The vector has the shape {query.shape}; this index holds vectors of {self.facts.dim}.")
+        if word is not None:
+            rows = np.flatnonzero(self.occurrences[:, 2] == self._word_id(word))
+            scores = similarities(self.vectors[rows], query)
+        else:
+            rows, scores = self._search(query, exact=exact)
+        wanted = min(number + (leave_out is not None), len(rows))
+        best = np.argpartition(-scores, wanted - 1)[:wanted] if wanted else np.empty(0, dtype=np.int64)
+        best = best[np.lexsort((rows[best], -scores[best]))]
+        found = [self._neighbour(int(rows[place]), float(scores[place])) for place in best]
+        return [each for each in found if (each.sentence, each.position) != leave_out][:number]
+
+    def nearest_words(self, word: str, number: int = 10) -> list[StaticNeighbour]:
+        """The words whose static vectors are most similar to this word's."""
+        query = self.static[self._word_id(word)].astype(np.float32)
+        if not query.any():
+            raise InputError(f"The static vectors ({self.facts.static}) have none for the word {word!r}.")
+        scores = similarities(self.static, query)
+        best = [row for row in np.argsort(-scores, kind="stable")[: number + 1] if self.words[row] != word]
+        return [StaticNeighbour(self.words[row], float(scores[row])) for row in best[:number]]
+
+    def occurrences_of(self, word: str) -> list[tuple[int, int]]:
+        """(sentence, position) of every occurrence of a word, in the order of the corpus."""
+        found = self.occurrences[self.occurrences[:, 2] == self._word_id(word), :2]
+        return sorted((int(sentence), int(position)) for sentence, position in found)
+
+    def _search(self, query: NDArray[np.float32], *, exact: bool) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Rows and similarities of every occurrence in the cells that are searched."""
+        num_cells = len(self.cells)
+        probes = num_cells if exact else min(num_cells, max(8, num_cells // 8))
+        chosen = np.sort(np.argsort(-(self.cells @ query), kind="stable")[:probes])
+        rows, scores = [], []
+        for start, end in _joined((int(self.cell_starts[cell]), int(self.cell_starts[cell + 1])) for cell in chosen):
+            rows.append(np.arange(start, end))
+            scores.append(similarities(self.vectors[start:end], query))
+        return np.concatenate(rows), np.concatenate(scores)
+
+    def _neighbour(self, row: int, similarity: float) -> Neighbour:
+        sentence, position, word = (int(value) for value in self.occurrences[row])
+        if not 0 <= word < len(self.words):
+            raise self._damaged(f"row {row} of occurrences.npy")
+        return Neighbour(self.words[word], similarity, sentence, position, self.tokens(sentence))
+
+    def _word_id(self, word: str) -> int:
+        if word not in self._word_ids:
+            raise InputError(f"The word {word!r} does not occur in the indexed corpus; upper and lower case count.")
+        return self._word_ids[word]
+
+    def _array(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
+        return map_npy(self.folder / f"{name}.npy", dtype=dtype, shape=shape, error=self._damaged)
+
+
+def is_list_of_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def similarities(vectors: NDArray[np.float16], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Dot products of rows with a vector. torch converts float16 to float32 several times faster than numpy."""
+    wanted = torch.from_numpy(query)
+    scores = torch.empty(len(vectors))
+    for start in range(0, len(vectors), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        torch.mv(torch.from_numpy(vectors[part]).float(), wanted, out=scores[part])
+    return scores.numpy()
+
+
+def in_context(
+    tokens: Sequence[str], position: int, *, width: int = 14, mark: Callable[[str], str] = "[{}]".format
+) -> str:
+    """The words around a token, the token itself marked.
+
+    >>> in_context(["on", "the", "river", "bank", "."], 3, width=2)
+    '… the river [bank] .'
+    """
+    first, last = max(position - width, 0), position + width + 1
+    left, right = " ".join(tokens[first:position]), " ".join(tokens[position + 1 : last])
+    return f"{'… ' * (first > 0)}{left} {mark(tokens[position])} {right}{' …' * (last < len(tokens))}".strip()
+
+
+def export_parquet(index: NeighbourIndex, path: str | Path, *, rows_at_once: int = 20_000) -> None:
+    """Every occurrence as a row: word, sentence, position, text, vector; what vector databases read."""
+    with needs("pyarrow", extra="parquet"):
+        import pyarrow as arrow
+        from pyarrow import parquet
+    schema = arrow.schema(
+        {
+            "word": arrow.string(),
+            "sentence": arrow.int32(),
+            "position": arrow.int32(),
+            "text": arrow.string(),
+            "vector": arrow.list_(arrow.float32(), index.facts.dim),
+        },
+        metadata={"elmo": json.dumps(asdict(index.facts))},
+    )
+    path = check_writable(Path(path))
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as partial, parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
+            for start in range(0, index.facts.num_occurrences, rows_at_once):
+                where = np.asarray(index.occurrences[start : start + rows_at_once])
+                vectors = index.vectors[start : start + rows_at_once].astype(np.float32)
+                columns = [
+                    arrow.array([index.words[word] for word in where[:, 2]]),
+                    arrow.array(where[:, 0]),
+                    arrow.array(where[:, 1]),
+                    arrow.array([" ".join(index.tokens(int(sentence))) for sentence in where[:, 0]]),
+                    arrow.FixedSizeListArray.from_arrays(arrow.array(vectors.reshape(-1)), index.facts.dim),
+                ]
+                writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
+
+
+def _read_facts(folder: Path) -> IndexFacts:
+    expected = "an index of neighbours; make one with: elmo neighbours build"
+    plain = read_json_object(folder / "index.json", expected=expected, error=InputError)
+    if plain.get("format") != FORMAT:
+        raise InputError(f"{folder} is an index of format {plain.get('format')}, expected {FORMAT}; build it again.")
+    types = {field.name: int if field.type == "int" else str for field in fields(IndexFacts)}
+    if plain.keys() != types.keys() or not all(type(plain[name]) is kind for name, kind in types.items()):
+        raise InputError(f"{folder / 'index.json'} does not hold the facts of an index; build it again.")
+    if min(value for value in plain.values() if isinstance(value, int)) < 1:
+        raise InputError(f"{folder / 'index.json'} describes an empty index; build it again.")
+    return IndexFacts(**plain)
+
+
+def _joined(ranges: Iterator[tuple[int, int]] | Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Sorted ranges with adjacent ones merged, for fewer and longer reads."""
+    current: tuple[int, int] | None = None
+    for start, end in ranges:
+        if current is not None and start == current[1]:
+            current = (current[0], end)
+            continue
+        if current is not None:
+            yield current
+        current = (start, end)
+    if current is not None:
+        yield current

@@ -1,0 +1,96 @@
+"""What a model's card reports beside tables 5 and 6: held-out perplexity, and the effect of lower precision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.explore.layers import LayerStream
+from elmo.paper.section import Section, Table
+from elmo.pretrain.perplexity import Perplexity
+from elmo.pretrain.scoring import Scorer
+
+ALL = "all"
+"""The name of the held-out texts together."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The cosine of the vectors of a layer with the exact ones, over all tokens."""
+
+    mean: float
+    lowest: float
+
+
+def compare_precisions(
+    exact: LayerStream, others: Mapping[str, LayerStream], sentences: Sequence[Sequence[str]]
+) -> dict[str, list[Agreement]]:
+    """For each of the others, the agreement of each layer above layer 0, which is computed without the LSTMs."""
+    expected = [sentence.vectors for sentence in exact.stream(sentences)]
+    found = {}
+    for name, other in others.items():
+        cosines = [
+            _cosines(sentence.vectors[1:], vectors[1:])
+            for sentence, vectors in zip(other.stream(sentences), expected, strict=True)
+        ]
+        layers = np.concatenate(cosines, axis=1)
+        found[name] = [Agreement(float(layer.mean()), float(layer.min())) for layer in layers]
+    return found
+
+
+def _cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(layers, tokens)"""
+    a, b = first.astype(np.float64), second.astype(np.float64)
+    norms = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    cosines: NDArray[np.float64] = (a * b).sum(axis=-1) / norms.clip(1e-300)
+    return cosines
+
+
+def perplexity_section(found: Mapping[str, Perplexity], scorer: Scorer) -> Section:
+    """A row for each text."""
+    rows = tuple(
+        (
+            name,
+            f"{each.forward:.1f}",
+            f"{each.backward:.1f}",
+            f"{each.both:.1f}",
+            f"{each.num_tokens:,}",
+            f"{each.num_unknown / each.num_tokens:.1%}",
+        )
+        for name, each in found.items()
+    )
+    note = (
+        f"Full softmax over {scorer.softmax.num_words:,} words, every sentence from a fresh state, sentence ends "
+        "counted. Perplexities under other vocabularies cannot be compared."
+    )
+    columns = ("", "forward", "backward", "both", "tokens", "unknown")
+    return Section("Held-out perplexity", tables=(Table(columns, rows, note),))
+
+
+def perplexity_data(found: Mapping[str, Perplexity]) -> dict[str, Any]:
+    """The perplexities for JSON."""
+    return {
+        "perplexity": {name: each.values() for name, each in found.items()},
+        "perplexity_forward": found[ALL].forward,
+        "perplexity_backward": found[ALL].backward,
+    }
+
+
+def precision_section(found: Mapping[str, Sequence[Agreement]], num_sentences: int) -> Section:
+    """A row for each precision and layer."""
+    rows = tuple(
+        (f"{kind}, layer {layer}", f"{each.mean:.6f}", f"{each.lowest:.6f}")
+        for kind, layers in found.items()
+        for layer, each in enumerate(layers, start=1)
+    )
+    note = f"Cosine with the vectors of float32 weights, over the tokens of {num_sentences:,} sentences."
+    return Section("Weights of lower precision", tables=(Table(("", "mean", "lowest"), rows, note),))
+
+
+def precision_data(found: Mapping[str, Sequence[Agreement]]) -> dict[str, Any]:
+    """The agreements for JSON."""
+    return {"precision": {kind: [asdict(each) for each in layers] for kind, layers in found.items()}}

@@ -1,0 +1,247 @@
+"""Figure 1: how much data a task needs, with and without ELMo (section 5.4).
+
+    curve = learn_curve(setup, (0.01, 0.1, 1.0), train)
+    curve.points[0].elmo.mean, curve.points[0].baseline.mean
+
+Both arms learn from the same part of the training set; each part contains the smaller ones. A small part makes short
+epochs: it gets sqrt(1 / share) times as many, and as much more patience, up to a limit. The model, the static vectors
+and the development set are the same throughout.
+
+The second question is about steps rather than data: in which epoch does ELMo reach the baseline's best score?
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from elmo.errors import ConfigError
+from elmo.explore.plots import DARK, MIDDLE, new_figure
+from elmo.paper.ablation import Scores, Train
+from elmo.paper.section import Check, Claim, Section, Table, against, draw, known, plain_name, score_text, seeds_text
+from elmo.paper.study import Study
+from elmo.tasks.runs import Result, Run, TaskSetup
+
+TRAINS_TASKS = True
+
+MAX_STRETCH = 8.0
+"""A small part gets at most so many times the epochs of the whole."""
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Both arms with one part of the training set."""
+
+    share: float
+    """Of the training set, at most 1."""
+    examples: int
+    baseline: Scores
+    elmo: Scores
+
+    def as_dict(self) -> dict[str, Any]:
+        arms = {"baseline": self.baseline.as_dict(), "elmo": self.elmo.as_dict()}
+        return {"share": self.share, "examples": self.examples, **arms}
+
+
+@dataclass(frozen=True)
+class EpochsNeeded:
+    """The epochs that each arm needs to reach the baseline's best score on the largest part; means over seeds."""
+
+    baseline_best: float
+    """The score."""
+    baseline_epoch: float
+    elmo_epoch: float | None
+    """The first in which ELMo has at least that score; None if a seed never reaches it."""
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """A task's panel in figure 1."""
+
+    task: str
+    metric: str
+    points: Sequence[CurvePoint]
+    """From the smallest part to the largest."""
+    epochs: EpochsNeeded
+
+    def as_dict(self) -> dict[str, Any]:
+        points = [point.as_dict() for point in self.points]
+        return {"task": self.task, "metric": self.metric, "points": points, "epochs": vars(self.epochs)}
+
+
+def learn_curve(
+    setup: TaskSetup, shares: Sequence[float], train: Train, *, max_stretch: float = MAX_STRETCH
+) -> LearningCurve:
+    """Train both arms on every part."""
+    shares = sorted(set(shares))
+    if not shares or not 0 < shares[0] <= shares[-1] <= 1:
+        raise ConfigError(f"The shares of the training set are {shares}; expected numbers above 0, at most 1.")
+    results = train([run for share in shares for run in _runs(setup, share, shares[-1], max_stretch)])
+    points = []
+    for number, share in enumerate(shares):
+        part = results[2 * setup.seeds * number : 2 * setup.seeds * (number + 1)]
+        baseline, elmo = part[: setup.seeds], part[setup.seeds :]
+        points.append(CurvePoint(share, part[0]["train_examples"], Scores.of(baseline), Scores.of(elmo)))
+    return LearningCurve(setup.task, results[0]["headline"], points, epochs_needed(baseline, elmo))
+
+
+def make(study: Study) -> Section:
+    """The section of a report."""
+    plan = study.plan
+
+    def measure(setup: TaskSetup) -> LearningCurve:
+        # The largest part is what the tables train on, whose runs then serve here, too.
+        fraction = setup.settings().training.fraction
+        shares = [round(share * fraction, 6) for share in plan.shares]
+        return learn_curve(setup, shares, study.train, max_stretch=plan.max_stretch)
+
+    def command(curve: LearningCurve) -> str:
+        shares = ",".join(f"{point.share:g}" for point in curve.points)
+        return study.command("paper samples", curve.task, "--shares", shares, "--max-stretch", f"{plan.max_stretch:g}")
+
+    curves, missing = study.each(plan.curves, measure)
+    return section(curves, commands=[command(curve) for curve in curves], missing=missing)
+
+
+def section(curves: Sequence[LearningCurve], *, commands: Sequence[str] = (), missing: Sequence[str] = ()) -> Section:
+    """A row for each task and part, the curves, and the paper's claims."""
+    points = [point for curve in curves for point in curve.points]
+    scores = [each for point in points for each in (point.baseline, point.elmo)]
+    rows = tuple(
+        (
+            plain_name(curve.task),
+            f"{100 * point.share:g}%",
+            f"{point.examples:,}",
+            score_text(point.baseline),
+            score_text(point.elmo),
+        )
+        for curve in curves
+        for point in curve.points
+    )
+    figures, no_figure = draw(
+        "figure-1", "Figure 1: development scores by the share of the training set.", draw_curves, curves
+    )
+    columns = ("task", "share", "examples", "baseline", "+ ELMo")
+    return Section(
+        "Figure 1: how much data is needed",
+        "In the paper, semantic roles with ELMo and 1% of the data equal the baseline with 10%. There the baseline is "
+        "best in epoch 486; ELMo passes it in epoch 10.",
+        tables=(Table(columns, rows, seeds_text(len(points[0].elmo.dev))),) if points else (),
+        figures=figures,
+        claims=known(claims(curves)),
+        commands=tuple(commands),
+        seconds=sum(each.total_seconds for each in scores) if scores else None,
+        missing=(*missing, *no_figure),
+    )
+
+
+def claims(curves: Sequence[LearningCurve]) -> list[Claim]:
+    """What the paper says about data and epochs."""
+    tenth, earlier = [], []
+    for curve in curves:
+        for small in curve.points:
+            large = [point for point in curve.points if abs(point.share / small.share - 10) < 0.1]
+            if large:
+                subject = f"{plain_name(curve.task)}, {100 * small.share:g}% against {100 * large[0].share:g}%"
+                evidence = against(small.elmo, large[0].baseline, ("ELMo", "baseline"))
+                tenth.append(Check(subject, small.elmo.mean >= large[0].baseline.mean, evidence))
+        epochs = curve.epochs
+        passed = epochs.elmo_epoch
+        earlier.append(
+            Check(
+                plain_name(curve.task),
+                passed is not None and passed < epochs.baseline_epoch,
+                f"baseline's best in epoch {epochs.baseline_epoch:.3g}, "
+                + ("never reached with every seed" if passed is None else f"reached with ELMo in epoch {passed:.3g}"),
+            )
+        )
+    return [
+        Claim("With a tenth of the data ELMo is as good as the baseline", "figure 1", tuple(tenth)),
+        Claim("ELMo reaches the baseline's best in fewer epochs", "section 5.4", tuple(earlier)),
+    ]
+
+
+def draw_curves(curves: Sequence[LearningCurve]) -> Any:
+    """The figure, one panel a task."""
+    figure = new_figure(width=4.4 * len(curves), height=4.2)
+    axes = figure.subplots(1, len(curves), squeeze=False)[0]
+    for axis, curve in zip(axes, curves, strict=True):
+        _draw_curve(axis, curve)
+    handles, names = axes[0].get_legend_handles_labels()
+    seeds = len(curves[0].points[0].elmo.dev)
+    title = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else None
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=9, title=title, title_fontsize=9
+    )
+    return figure
+
+
+def _draw_curve(axis: Any, curve: LearningCurve) -> None:
+    shares = [100 * point.share for point in curve.points]
+    arms = (
+        ("with ELMo", [point.elmo for point in curve.points], DARK, "o", "-"),
+        ("baseline", [point.baseline for point in curve.points], MIDDLE, "s", "--"),
+    )
+    for name, scores, colour, marker, line in arms:
+        axis.errorbar(
+            shares,
+            [each.mean for each in scores],
+            yerr=[each.std for each in scores],
+            label=name,
+            color=colour,
+            marker=marker,
+            linestyle=line,
+            # A hollow marker tells the arms apart in grayscale.
+            markerfacecolor=colour if marker == "o" else "white",
+            capsize=3,
+            linewidth=1.6,
+        )
+    axis.set_xscale("log")
+    axis.set_xticks(shares, [f"{share:g}%" for share in shares])
+    axis.minorticks_off()
+    axis.margins(0.08)
+    axis.grid(True, color="#dddddd", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.set_title(plain_name(curve.task), fontsize=11)
+    axis.set_xlabel(f"share of the training set (the largest: {curve.points[-1].examples:,} examples)", fontsize=9)
+    axis.set_ylabel(f"development {plain_name(curve.metric)} (%)", fontsize=9)
+    axis.tick_params(labelsize=8)
+
+
+def epochs_needed(baseline: Sequence[Result], elmo: Sequence[Result]) -> EpochsNeeded:
+    """From the histories of both arms, seed by seed."""
+    metric = baseline[0]["headline"]
+    best = [result["dev"][metric] for result in baseline]
+    passed = [
+        next((epoch["epoch"] for epoch in result["history"] if epoch["dev"][metric] >= wanted), None)
+        for result, wanted in zip(elmo, best, strict=True)
+    ]
+    known = [epoch for epoch in passed if epoch is not None]
+    return EpochsNeeded(
+        baseline_best=statistics.mean(best),
+        baseline_epoch=statistics.mean(result["best_epoch"] for result in baseline),
+        elmo_epoch=statistics.mean(known) if len(known) == len(passed) else None,
+    )
+
+
+def stretch(share: float, largest: float, limit: float) -> float:
+    """How many times the epochs a part gets.
+
+    >>> stretch(0.01, 1.0, 8.0), stretch(0.25, 1.0, 8.0), stretch(1.0, 1.0, 8.0)
+    (8.0, 2.0, 1.0)
+    """
+    return min(math.sqrt(largest / share), limit)
+
+
+def _runs(setup: TaskSetup, share: float, largest: float, limit: float) -> list[Run]:
+    training = setup.settings().training
+    factor = stretch(share, largest, limit)
+    changes = [
+        f"training.fraction={share}",
+        f"training.epochs={round(training.epochs * factor)}",
+        f"training.patience={round(training.patience * factor)}",
+    ]
+    return [*setup.runs(*changes, with_elmo=False), *setup.runs(*changes)]

@@ -1,0 +1,229 @@
+"""Figure 2: the weight of each layer in trained task models (section 5.5).
+
+    rows = read_mixes([Path("runs/ner"), Path("runs/sst")])
+    rows[0].weights                         # (0.31, 0.52, 0.17): tokens, LSTM 1, LSTM 2
+
+The weights are softmax(w) at every place where ELMo is put in, averaged over seeds, and gamma. They come from the
+results.json of `elmo task train` or from a store of runs (`elmo.tasks.runs`). Left out: models that mix some of the
+layers (`elmo.layers`), which have other columns.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elmo.errors import InputError
+from elmo.explore.plots import new_figure
+from elmo.paper.data import MissingDataError
+from elmo.paper.section import Check, Claim, Section, Table, draw, known, plain_name, seeds_text
+from elmo.paper.study import Study
+from elmo.storage.json_file import read_json
+from elmo.tasks.job import RESULTS_FILE
+from elmo.tasks.runs import TaskSetup
+
+TRAINS_TASKS = True
+
+_RESULTS_KEYS = {"task", "headline", "place", "seeds", "settings"}
+"""Tell our results.json from another program's."""
+
+
+@dataclass(frozen=True)
+class MixRow:
+    """One place of one task model."""
+
+    task: str
+    place: str
+    """input or output."""
+    weights: tuple[float, ...]
+    """From the tokens up; they sum to one."""
+    spread: tuple[float, ...]
+    """Their standard deviation over seeds."""
+    gamma: float
+    seeds: int
+    note: str = ""
+    """What else distinguishes the model from others of its task."""
+
+    @property
+    def label(self) -> str:
+        return f"{plain_name(self.task)}, {self.place}" + (f" ({self.note})" if self.note else "")
+
+
+def layer_labels(num_layers: int) -> list[str]:
+    """What figure 2 calls the layers.
+
+    >>> layer_labels(3)
+    ['tokens', 'LSTM 1', 'LSTM 2']
+    """
+    return ["tokens", *(f"LSTM {layer}" for layer in range(1, num_layers))]
+
+
+def mix_rows(task: str, place: str, seeds: Sequence[Mapping[str, Any]], *, note: str = "") -> list[MixRow]:
+    """A row for each place, from what the seeds of one model learned; `place` is input, output or both."""
+    rows = []
+    for number, name in enumerate(("input", "output") if place == "both" else (place,)):
+        columns = list(zip(*(seed["mix_weights"][number] for seed in seeds), strict=True))
+        rows.append(
+            MixRow(
+                task,
+                name,
+                weights=tuple(statistics.mean(column) for column in columns),
+                spread=tuple(statistics.stdev(column) if len(column) > 1 else 0.0 for column in columns),
+                gamma=statistics.mean(seed["gammas"][number] for seed in seeds),
+                seeds=len(seeds),
+                note=note,
+            )
+        )
+    return rows
+
+
+def read_mixes(paths: Sequence[Path]) -> list[MixRow]:
+    """The mixes of trained models: folders of `elmo task train` (or above them), or folders of runs."""
+    rows: list[MixRow] = []
+    for path in paths:
+        found = _read_results(path) or _read_runs(path)
+        if not found:
+            raise InputError(
+                f"{path} holds no task model with mixed layers: neither {RESULTS_FILE}, as `elmo task train` writes "
+                "it, nor the runs of a table. A baseline, or a model of chosen layers (elmo.layers), is not shown."
+            )
+        rows += found
+    widest = max(len(row.weights) for row in rows)
+    if any(len(row.weights) != widest for row in rows):
+        raise InputError("The models mix different numbers of layers; draw those with as many layers together.")
+    return rows
+
+
+def make(study: Study) -> Section:
+    """The section of a report: the weights of table 1's models."""
+
+    def measure(setup: TaskSetup) -> list[MixRow]:
+        runs = setup.runs()
+        elmo = runs[0].settings.elmo
+        if elmo.layers:
+            raise MissingDataError(
+                f"Its model mixes the layers {list(elmo.layers)} alone; the figure shows mixes of all."
+            )
+        return mix_rows(setup.task, elmo.place, study.train(runs))
+
+    found, missing = study.each(study.plan.tasks, measure)
+    rows = [row for each in found for row in each]
+    note = f"The models of table 1. {seeds_text(study.plan.seeds)}"
+    return section(rows, note, commands=("elmo paper weights RUNS -o results",) if rows else (), missing=missing)
+
+
+def section(rows: Sequence[MixRow], note: str, *, commands: Sequence[str] = (), missing: Sequence[str] = ()) -> Section:
+    """A row for each task and place, the heat map, and the paper's claims."""
+    figures, no_figure = draw(
+        "figure-2", "Figure 2: softmax weights of the layers by task and place.", draw_mixes, rows
+    )
+    table = Table(
+        ("task and place", *layer_labels(len(rows[0].weights)), "gamma") if rows else (),
+        tuple((row.label, *(f"{weight:.3f}" for weight in row.weights), f"{row.gamma:.2f}") for row in rows),
+        note,
+    )
+    return Section(
+        "Figure 2: what each layer counts for",
+        "In the paper, at the input the first LSTM layer is favoured; at the output the weights are balanced.",
+        tables=(table,) if rows else (),
+        figures=figures,
+        claims=known(claims(rows)),
+        commands=tuple(commands),
+        missing=(*missing, *no_figure),
+    )
+
+
+def claims(rows: Sequence[MixRow]) -> list[Claim]:
+    """What the paper says about the weights."""
+
+    def shown(row: MixRow) -> str:
+        return ", ".join(f"{weight:.2f}" for weight in row.weights)
+
+    mixed = [row for row in rows if len(row.weights) > 1]
+    inputs = tuple(
+        Check(plain_name(row.task), row.weights[1] == max(row.weights), shown(row))
+        for row in mixed
+        if row.place == "input"
+    )
+    outputs = tuple(
+        Check(plain_name(row.task), max(row.weights) < 0.5, shown(row)) for row in mixed if row.place == "output"
+    )
+    return [
+        Claim("At the input the first LSTM layer has the largest weight", "figure 2", inputs),
+        Claim("At the output the weights are balanced: no layer has half", "figure 2", outputs),
+    ]
+
+
+def draw_mixes(rows: Sequence[MixRow]) -> Any:
+    """The heat map: darker is more, and each square shows its number."""
+    num_layers = len(rows[0].weights)
+    longest = max(len(row.label) for row in rows)
+    figure = new_figure(width=1.6 + 0.085 * longest + 0.85 * num_layers, height=1.3 + 0.42 * len(rows))
+    axis = figure.subplots()
+    image = axis.imshow([row.weights for row in rows], cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    for y, row in enumerate(rows):
+        for x, weight in enumerate(row.weights):
+            axis.text(x, y, f"{weight:.2f}", ha="center", va="center", fontsize=9, color=_ink(weight))
+    axis.set_xticks(range(num_layers), layer_labels(num_layers), fontsize=9)
+    axis.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=9)
+    axis.set_xticks([x - 0.5 for x in range(1, num_layers)], minor=True)
+    axis.set_yticks([y - 0.5 for y in range(1, len(rows))], minor=True)
+    axis.grid(which="minor", color="white", linewidth=2)
+    axis.tick_params(which="both", length=0)
+    axis.set_xlabel("layer of the biLM", fontsize=10)
+    axis.set_ylabel("task and place", fontsize=10)
+    bar = figure.colorbar(image, ax=axis)
+    bar.set_label("softmax weight", fontsize=9)
+    bar.ax.tick_params(labelsize=8)
+    return figure
+
+
+def _ink(weight: float) -> str:
+    return "white" if weight > 0.55 else "black"
+
+
+def _read_results(path: Path) -> list[MixRow]:
+    rows = []
+    for file in sorted(path.rglob(RESULTS_FILE)) if path.is_dir() else []:
+        content = _read_json(file)
+        if not content.keys() >= _RESULTS_KEYS or content["settings"]["elmo"]["layers"]:
+            continue
+        seeds = [seed for seed in content["seeds"] if _has_mix(seed)]
+        if seeds:
+            rows += mix_rows(content["task"], content["place"], seeds)
+    return rows
+
+
+def _read_runs(path: Path) -> list[MixRow]:
+    """Runs that differ in nothing but the seed make one row."""
+    models: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+    for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+        content = _read_json(file)
+        if not (isinstance(content.get("key"), dict) and _has_mix(content.get("result", {}))):
+            continue
+        key = content["key"]
+        same = json.dumps({name: value for name, value in key.items() if name != "seed"}, sort_keys=True)
+        models.setdefault(same, (key, []))[1].append(content["result"])
+    rows = []
+    for key, seeds in models.values():
+        elmo, share = key["settings"]["elmo"], key["settings"]["training"]["fraction"]
+        if elmo["layers"]:
+            continue
+        note = f"lambda {elmo['penalty']:g}" + (f", {100 * share:g}% of the data" if share < 1 else "")
+        rows += mix_rows(key["kind"], elmo["place"], seeds, note=note)
+    return rows
+
+
+def _has_mix(seed: Mapping[str, Any]) -> bool:
+    weights = seed.get("mix_weights") or [[]]
+    return len(weights[0]) > 1
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; an empty one if the file holds something else, which we never write."""
+    content = read_json(path, expected="JSON that elmo wrote")
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,158 @@
+"""Linear classifiers on every layer at once: what table 6 is computed with.
+
+    p(label | token) = softmax(W x + b),   x = the token's vector on a layer, whitened
+
+One classifier per layer and one for the average of the layers ("heads"). All of them learn in the same pass over the
+training vectors, each with several strengths of L2. Whitening (decorrelate, scale to variance 1) is linear as well, so
+it changes what is learned quickly, not what can be learned. Weights start at zero and the problem is convex, so the
+seed only shuffles. The vectors are stored as float16 in memory-mapped files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from elmo.explore.layers import LayerStream, with_average
+
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """How the classifiers learn."""
+
+    epochs: int = 12
+    patience: int = 3
+    """Stop after this many epochs in which no layer did better on the development set."""
+    batch_tokens: int = 512
+    learning_rate: float = 1e-2
+    """Adam's, falling to zero in a half cosine over `epochs`."""
+    l2: tuple[float, ...] = (0.0, 1e-4)
+    """Strengths to choose from: strength / 2 * |W|^2 is added to the mean loss."""
+    seed: int = 0
+
+
+class LayerVectors:
+    """Every token of a corpus, on every layer and on their average, on disk."""
+
+    def __init__(self, path: Path, num_tokens: int) -> None:
+        self._path = path
+        self._num_tokens = num_tokens
+        self._values: NDArray[np.float16] | None = None
+
+    @property
+    def values(self) -> NDArray[np.float16]:
+        """(tokens, layers + 1, dim)"""
+        assert self._values is not None, "fill() comes first"
+        return self._values
+
+    def fill(self, encoder: LayerStream, sentences: Iterable[Sequence[str]]) -> None:
+        """Encode the sentences, in order."""
+        start = 0
+        for embedded in encoder.stream(list(words) for words in sentences):
+            layers = with_average(embedded.vectors)
+            if self._values is None:
+                shape = (self._num_tokens, layers.shape[0], layers.shape[2])
+                self._values = np.lib.format.open_memmap(self._path, mode="w+", dtype=np.float16, shape=shape)
+            end = start + layers.shape[1]
+            # The largest float16 is 65504; a clipped biLM is far below, another encoder might not be.
+            self._values[start:end] = np.clip(layers, -65504, 65504).swapaxes(0, 1)
+            start = end
+        assert start == self._num_tokens, f"the encoder gave {start} tokens for {self._num_tokens}"
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """A linear map for each head after which its dimensions are uncorrelated, with mean 0 and variance 1."""
+
+    mean: Float[Tensor, "heads dim"]
+    matrix: Float[Tensor, "heads dim dim"]
+
+    @classmethod
+    def measure(cls, tokens: NDArray[np.float16], *, floor: float = 1e-4) -> Whitening:
+        """Directions with less than `floor` of the mean variance are not scaled up to 1."""
+        total = torch.zeros(tokens.shape[1:], dtype=torch.float64)
+        products = torch.zeros(*tokens.shape[1:], tokens.shape[2], dtype=torch.float64)
+        shift = _floats(tokens[:_CHUNK]).mean(dim=0)
+        for start in range(0, len(tokens), _CHUNK):
+            # The first tokens' mean is subtracted before squaring, which would lose digits otherwise.
+            part = (_floats(tokens[start : start + _CHUNK]) - shift).transpose(0, 1)
+            total += part.sum(dim=1)
+            products += part.transpose(1, 2) @ part
+        mean = total / len(tokens)
+        variances, directions = torch.linalg.eigh(products / len(tokens) - mean[:, :, None] * mean[:, None])
+        smallest = floor * variances.mean(dim=-1, keepdim=True) + 1e-12
+        scale = (variances.clamp(min=0) + smallest) ** -0.5
+        return cls((shift + mean).float(), (directions * scale[:, None]).float())
+
+    def apply(self, tokens: NDArray[np.float16]) -> None:
+        """Whiten the tokens in place."""
+        for start in range(0, len(tokens), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            white = torch.bmm((_floats(tokens[part]) - self.mean).transpose(0, 1), self.matrix)
+            tokens[part] = white.transpose(0, 1).numpy()
+
+
+class LinearProbes:
+    """One classifier per head and strength of L2, side by side: they share nothing but the loop."""
+
+    def __init__(self, num_heads: int, dim: int, *, num_labels: int, l2: tuple[float, ...]) -> None:
+        self.num_heads, self.l2 = num_heads, torch.tensor(l2)
+        self.weight = torch.zeros(num_heads, dim, len(l2) * num_labels, requires_grad=True)
+        self.bias = torch.zeros(num_heads, 1, len(l2) * num_labels, requires_grad=True)
+
+    def logits(self, tokens: Float[Tensor, "tokens heads dim"]) -> Float[Tensor, "heads tokens strengths labels"]:
+        scores = torch.baddbmm(self.bias, tokens.transpose(0, 1), self.weight)
+        return scores.unflatten(-1, (len(self.l2), -1))
+
+    def loss(self, tokens: Float[Tensor, "tokens heads dim"], labels: Int[Tensor, " tokens"]) -> Tensor:
+        """The sum over classifiers of mean cross-entropy and penalty."""
+        logits = self.logits(tokens)
+        heads, _, strengths, _ = logits.shape
+        targets = labels[None, :, None].expand(heads, -1, strengths)
+        entropy = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), reduction="sum") / len(labels)
+        squares = self.weight.square().sum(dim=(0, 1)).unflatten(-1, (strengths, -1)).sum(dim=-1)
+        return entropy + (self.l2 / 2 * squares).sum()
+
+    @torch.no_grad()
+    def accuracy(self, tokens: NDArray[np.float16], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Per cent right, (heads, strengths)."""
+        right = torch.zeros(self.num_heads, len(self.l2), dtype=torch.long)
+        for start in range(0, len(tokens), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            guesses = self.logits(_floats(tokens[part])).argmax(dim=-1)
+            right += (guesses == torch.from_numpy(labels[part])[:, None]).sum(dim=1)
+        return right.numpy() * (100.0 / len(tokens))
+
+
+def learn(
+    probes: LinearProbes, tokens: NDArray[np.float16], labels: NDArray[np.int64], settings: ProbeSettings
+) -> Iterator[int]:
+    """Train; yields the number of each epoch after it."""
+    shuffle = np.random.default_rng(settings.seed)
+    optimizer = torch.optim.Adam([probes.weight, probes.bias], lr=settings.learning_rate)
+    steps = settings.epochs * -(-len(labels) // settings.batch_tokens)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for epoch in range(1, settings.epochs + 1):
+        order = shuffle.permutation(len(labels))
+        for start in range(0, len(order), settings.batch_tokens):
+            # Sorted, so that the memory map is read forwards; within a batch the order does not matter.
+            batch = np.sort(order[start : start + settings.batch_tokens])
+            optimizer.zero_grad()
+            probes.loss(_floats(tokens[batch]), torch.from_numpy(labels[batch])).backward()
+            optimizer.step()
+            schedule.step()
+        yield epoch
+
+
+def _floats(tokens: NDArray[np.float16]) -> Tensor:
+    return torch.from_numpy(tokens.astype(np.float32))

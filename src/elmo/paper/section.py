@@ -1,0 +1,186 @@
+"""A table or figure of the paper, measured again: what every file here makes, and its Markdown.
+
+    Section(
+        "Table 6: parts of speech",
+        tables=(Table(("", "upos"), (("layer 1", "94.2"),)),),
+        claims=(Claim("Layer 1 is better than layer 2", "table 6", (Check("upos", True, "94.2, 94.0"),)),),
+    )
+
+The commands show a section on the terminal, the report puts all sections on one page (`page.py` makes HTML of them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from elmo.errors import MissingExtraError
+from elmo.explore.plots import png_bytes
+from elmo.provenance import Provenance, markdown_of, markdown_table
+
+
+class MeanAndStd(Protocol):
+    """A mean with its standard deviation over seeds."""
+
+    @property
+    def mean(self) -> float: ...
+    @property
+    def std(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Check:
+    """A claim checked for one task, layer or pair."""
+
+    subject: str
+    held: bool
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, and whether it holds here."""
+
+    text: str
+    source: str
+    """Where the paper shows it."""
+    checks: tuple[Check, ...]
+
+    @property
+    def verdict(self) -> str:
+        """held, held for 2 of 3, or not held."""
+        held = sum(check.held for check in self.checks)
+        if held == len(self.checks):
+            return "held"
+        return f"held for {held} of {len(self.checks)}" if held else "not held"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text, with the paper's numbers beside ours."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure as a PNG file."""
+
+    name: str
+    """The file's name without `.png`."""
+    png: bytes = field(repr=False)
+    caption: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table or figure of the paper, measured again."""
+
+    title: str
+    text: str = ""
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    commands: tuple[str, ...] = ()
+    """What makes this section alone."""
+    seconds: float | None = None
+    """How long it took to compute, whenever that was."""
+    missing: tuple[str, ...] = ()
+    """What could not be made, and why."""
+
+
+@dataclass(frozen=True)
+class PaperReport:
+    """All sections that were asked for."""
+
+    title: str
+    intro: tuple[str, ...]
+    sections: tuple[Section, ...]
+    provenance: Provenance
+
+    @property
+    def claims(self) -> list[Claim]:
+        return [claim for section in self.sections for claim in section.claims]
+
+
+def known(claims: Sequence[Claim]) -> tuple[Claim, ...]:
+    """The claims that something was measured for."""
+    return tuple(claim for claim in claims if claim.checks)
+
+
+def higher(subject: str, better: MeanAndStd, worse: MeanAndStd, names: tuple[str, str]) -> Check:
+    """Whether the first mean is higher than the second; a difference counts however small it is."""
+    return Check(subject, better.mean > worse.mean, against(better, worse, names))
+
+
+def against(one: MeanAndStd, other: MeanAndStd, names: tuple[str, str]) -> str:
+    """Both scores as evidence, which says so if they differ by less than the seeds do."""
+    std = max(one.std, other.std)
+    within = "; within the spread of seeds" if std and abs(one.mean - other.mean) < std else ""
+    return f"{names[0]} {score_text(one)}, {names[1]} {score_text(other)}{within}"
+
+
+def score_text(score: MeanAndStd) -> str:
+    """`84.80 ± 0.21`, or the mean alone if there is one seed."""
+    return f"{score.mean:.2f} ± {score.std:.2f}" if score.std else f"{score.mean:.2f}"
+
+
+def seeds_text(seeds: int) -> str:
+    """What a note says about the seeds."""
+    names = ", ".join(str(seed) for seed in range(seeds))
+    return f"Mean and standard deviation over the seeds {names}." if seeds > 1 else f"Seed {names}."
+
+
+def plain_name(name: str) -> str:
+    """A task's or metric's name as people write it.
+
+    >>> plain_name("named_entities")
+    'named entities'
+    """
+    return name.replace("_", " ")
+
+
+def draw(
+    name: str, caption: str, figure: Callable[[Any], Any], content: Sequence[Any]
+) -> tuple[tuple[Figure, ...], tuple[str, ...]]:
+    """A figure of the content; without matplotlib none, and the reason."""
+    if not content:
+        return (), ()
+    try:
+        return (Figure(name, png_bytes(figure(content)), caption),), ()
+    except MissingExtraError as error:
+        return (), (str(error),)
+
+
+def section_markdown(section: Section) -> str:
+    """The section as Markdown; its figures are in the folder `figures` beside it."""
+    parts = [f"## {section.title}"]
+    if section.text:
+        parts.append(section.text)
+    parts += [f"*Left out*: {reason}" for reason in section.missing]
+    for table in section.tables:
+        parts.append(markdown_table(table.columns, [[cell.replace("|", "\\|") for cell in row] for row in table.rows]))
+        if table.note:
+            parts.append(table.note)
+    parts += [f"![{figure.caption}](figures/{figure.name}.png)\n\n{figure.caption}" for figure in section.figures]
+    for claim in section.claims:
+        checks = "\n".join(
+            f"  - {check.subject}: {'held' if check.held else 'not held'} ({check.evidence})" for check in claim.checks
+        )
+        parts.append(f"- {claim.text}: **{claim.verdict}**\n{checks}")
+    if section.commands:
+        parts.append("```\n" + "\n".join(section.commands) + "\n```")
+    if section.seconds is not None:
+        parts.append(f"Computed in {section.seconds:,.0f} s.")
+    return "\n\n".join(parts)
+
+
+def report_markdown(report: PaperReport) -> str:
+    """The report as Markdown: first a line for each claim, then the sections."""
+    rows = [[claim.text, claim.source, f"**{claim.verdict}**"] for claim in report.claims]
+    held = markdown_table(["claim", "paper", "here"], rows) if rows else "Nothing has been measured yet."
+    parts = [f"# {report.title}", *report.intro, "## What held", held, *map(section_markdown, report.sections)]
+    return "\n\n".join([*parts, "## How it was made", markdown_of(report.provenance)]) + "\n"

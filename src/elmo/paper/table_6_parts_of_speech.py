@@ -1,0 +1,203 @@
+"""Table 6: what a linear classifier reads off each layer, token by token (section 5.3).
+
+One classifier per layer and one for the average of the layers (`linear_probe.py`). The development set chooses the
+strength of L2 and the epoch for each layer, and only that accuracy on the test set is given. The baseline is each
+word's most frequent tag in the training set (for an unseen word, the most frequent tag of all).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo.errors import InputError
+from elmo.explore.layers import LayerStream, layer_names
+from elmo.paper.labelled_text import LabelledSentence, LabelledSplits, labelled_corpora
+from elmo.paper.linear_probe import LayerVectors, LinearProbes, ProbeSettings, Whitening, learn
+from elmo.paper.section import Check, Claim, Section, Table, known
+from elmo.paper.study import Study
+from elmo.storage.digest import content_digest
+
+TRAINS_TASKS = False
+
+TITLE = "Table 6: parts of speech by a linear classifier on each layer"
+PUBLISHED = {"layer 1": 97.3}
+"""The paper's accuracy on the Penn Treebank; it reports that layer 2 is below layer 1."""
+
+
+@dataclass(frozen=True)
+class LayerAccuracy:
+    """One layer's classifier, chosen on the development set; accuracies in per cent."""
+
+    name: str
+    dev: float
+    test: float
+    l2: float
+    epoch: int
+
+
+@dataclass(frozen=True)
+class TokenProbe:
+    """Table 6 of one model on one kind of label."""
+
+    rows: list[LayerAccuracy]
+    baseline_dev: float
+    baseline_test: float
+    num_labels: int
+    num_train_tokens: int
+    num_test_tokens: int
+
+
+def measure(
+    encoder: LayerStream,
+    corpora: Mapping[str, LabelledSplits],
+    settings: ProbeSettings,
+    *,
+    progress: Callable[[str], None] = lambda message: None,
+) -> dict[str, Any]:
+    """The probes of each kind of label, for JSON."""
+    found = probe_tokens(encoder, corpora, settings=settings, progress=progress)
+    return {"settings": asdict(settings), "probes": {kind: asdict(probe) for kind, probe in found.items()}}
+
+
+def make(study: Study) -> Section:
+    """The section of a report."""
+    settings = ProbeSettings(epochs=study.plan.probe_epochs)
+    try:
+        files = study.data.treebank()
+        key = {"files": [content_digest(path) for path in files], "settings": asdict(settings)}
+        found = study.measure(
+            "parts_of_speech", key, lambda: measure(study.embedder, labelled_corpora(files, "both"), settings)
+        )
+    except InputError as error:
+        return Section(TITLE, missing=(str(error),))
+    command = f"elmo paper pos {files[0].parent} -m {study.elmo_name} --epochs {settings.epochs}"
+    return section(found, seed=settings.seed, commands=(command,))
+
+
+def section(found: Mapping[str, Any], *, seed: int = 0, commands: tuple[str, ...] = ()) -> Section:
+    """A row for each layer, and the paper's claim."""
+    probes = found["probes"]
+    first = next(iter(probes.values()))
+    rows = [("most frequent tag of the word", *(f"{probe['baseline_test']:.2f}" for probe in probes.values()), "")]
+    for number, name in enumerate(row["name"] for row in first["rows"]):
+        ours = [f"{probe['rows'][number]['test']:.2f}" for probe in probes.values()]
+        rows.append((name, *ours, f"{PUBLISHED[name]:g}" if name in PUBLISHED else ""))
+    labels = ", ".join(f"{probe['num_labels']} {kind}" for kind, probe in probes.items())
+    note = (
+        f"Seed {seed}. Labels: {labels}; {first['num_train_tokens']:,} tokens to learn from, "
+        f"{first['num_test_tokens']:,} to test."
+    )
+    accuracy = {kind: {row["name"]: row["test"] for row in probe["rows"]} for kind, probe in probes.items()}
+    return Section(
+        TITLE,
+        "Accuracy on the test set. The paper's numbers are for the Penn Treebank; its layer 2 is below its layer 1.",
+        tables=(Table(("", *probes, "paper"), tuple(rows), note),),
+        claims=known(claims(accuracy)),
+        commands=commands,
+        seconds=found.get("seconds"),
+    )
+
+
+def claims(accuracy: Mapping[str, Mapping[str, float]]) -> list[Claim]:
+    """What the paper says about syntax; test accuracy by kind of label and layer."""
+    checks = tuple(
+        Check(
+            kind,
+            layers["layer 1"] > layers["layer 2"],
+            f"layer 1 {layers['layer 1']:.2f}, layer 2 {layers['layer 2']:.2f}",
+        )
+        for kind, layers in accuracy.items()
+        if "layer 2" in layers
+    )
+    return [Claim("Syntax is found lower: layer 1 is better than layer 2", "table 6", checks)]
+
+
+def probe_tokens(
+    encoder: LayerStream,
+    corpora: Mapping[str, LabelledSplits],
+    *,
+    settings: ProbeSettings | None = None,
+    progress: Callable[[str], None] = lambda message: None,
+) -> dict[str, TokenProbe]:
+    """Probe the layers for each kind of label; the words, the same for all kinds, are encoded once."""
+    settings = ProbeSettings() if settings is None else settings
+    first = next(iter(corpora.values()))
+    for splits in corpora.values():
+        assert all(
+            [s.words for s in one] == [s.words for s in other]
+            for one, other in zip(first.parts, splits.parts, strict=True)
+        ), "the kinds of labels must stand on the same words"
+    with tempfile.TemporaryDirectory(prefix="elmo-probe-") as folder:
+        vectors = []
+        for name, part in zip(("train", "dev", "test"), first.parts, strict=True):
+            progress(f"encoding {name}")
+            stored = LayerVectors(Path(folder) / f"{name}.npy", sum(len(sentence.words) for sentence in part))
+            stored.fill(encoder, (sentence.words for sentence in part))
+            vectors.append(stored.values)
+        whitening = Whitening.measure(vectors[0])
+        for part_vectors in vectors:
+            whitening.apply(part_vectors)
+        results = {}
+        for name, splits in corpora.items():
+            progress(f"learning {name}")
+            results[name] = _probe(vectors, splits, settings)
+        return results
+
+
+def _probe(vectors: Sequence[NDArray[np.float16]], splits: LabelledSplits, settings: ProbeSettings) -> TokenProbe:
+    names = sorted({label for sentence in splits.train for label in sentence.labels})
+    ids = {name: number for number, name in enumerate(names)}
+    # A label that is not in the training set gets -1, which is never predicted and counts as wrong.
+    labels = [
+        np.array([ids.get(label, -1) for sentence in part for label in sentence.labels], dtype=np.int64)
+        for part in splits.parts
+    ]
+    heads, dim = vectors[0].shape[1:]
+    probes = LinearProbes(heads, dim, num_labels=len(names), l2=settings.l2)
+    best_dev, best_test = np.full(heads, -1.0), np.zeros(heads)
+    best_epoch, best_l2 = np.zeros(heads, dtype=int), np.zeros(heads)
+    for epoch in learn(probes, vectors[0], labels[0], settings):
+        dev = probes.accuracy(vectors[1], labels[1])
+        strength = dev.argmax(axis=1)
+        dev = dev.max(axis=1)
+        better = dev > best_dev
+        if better.any():
+            # Only the accuracies of the epoch that dev chooses are shown; keeping them saves keeping the weights.
+            test = probes.accuracy(vectors[2], labels[2])[np.arange(heads), strength]
+            best_dev, best_test = np.where(better, dev, best_dev), np.where(better, test, best_test)
+            best_epoch = np.where(better, epoch, best_epoch)
+            best_l2 = np.where(better, np.array(settings.l2)[strength], best_l2)
+        elif epoch - best_epoch.max() >= settings.patience:
+            break
+    rows = [
+        LayerAccuracy(name, float(dev), float(test), float(l2), int(epoch))
+        for name, dev, test, l2, epoch in zip(
+            layer_names(heads - 1), best_dev, best_test, best_l2, best_epoch, strict=True
+        )
+    ]
+    baseline = _word_baseline(splits)
+    return TokenProbe(rows, *baseline, len(names), len(labels[0]), len(labels[2]))
+
+
+def _word_baseline(splits: LabelledSplits) -> tuple[float, float]:
+    """Per cent right on dev and test when every word gets the label it has most often in training."""
+    uses: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for sentence in splits.train:
+        for word, label in zip(sentence.words, sentence.labels, strict=True):
+            uses[word][label] += 1
+    usual = {word: counts.most_common(1)[0][0] for word, counts in uses.items()}
+    fallback = sum(uses.values(), Counter()).most_common(1)[0][0]
+
+    def accuracy(part: Sequence[LabelledSentence]) -> float:
+        pairs = [pair for sentence in part for pair in zip(sentence.words, sentence.labels, strict=True)]
+        return 100.0 * sum(usual.get(word, fallback) == label for word, label in pairs) / len(pairs)
+
+    return accuracy(splits.dev), accuracy(splits.test)

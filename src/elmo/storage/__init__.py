@@ -1,0 +1,1 @@
+"""Files on disk: atomic writes, locks between processes, digests, and readers with limits."""

@@ -1,0 +1,202 @@
+"""Files and folders that appear complete or not at all, whenever the process is killed or the disk is full.
+
+with atomic_file(path) as partial:
+    partial.write_bytes(content)
+
+What is being written stands beside its target under a hidden or `.partial` name of its own. A killed process leaves
+that behind, and the next one that writes the same target removes it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+
+from elmo.errors import WriteError
+from elmo.storage.locks import locked
+
+
+@contextmanager
+def writing(
+    path: Path,
+    *,
+    advice: str = "What was there before is unchanged; free some space or choose another place, then try again.",
+) -> Iterator[None]:
+    """Translate the operating system's errors, such as a full disk, into one for users that names `path`."""
+    try:
+        yield
+    except WriteError:
+        raise
+    except OSError as error:
+        raise WriteError(f"Cannot write {path}: {error.strerror or error}. {advice}") from error
+
+
+def check_writable(path: Path) -> Path:
+    """Refuse a path that no file can be written to, before anything is computed for it."""
+    with writing(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        # Tried in the nearest folder that exists: permissions alone do not cover every kind of file system.
+        folder = next(each for each in path.absolute().parents if each.exists())
+        tempfile.TemporaryFile(dir=folder).close()
+    return path
+
+
+@contextmanager
+def atomic_file(path: Path, *, shared: bool = False, suffix: str = "") -> Iterator[Path]:
+    """Yields a path to write to. It becomes `path` when the block ends, and is deleted when the block fails.
+
+    `shared`: other processes may write the same file; they wait for each other. `suffix`: of the yielded path, for
+    libraries that choose a format by it. A pipe or a device is written to directly.
+    """
+    if is_device(path):
+        yield path
+        return
+    partial = path.with_name(f"{path.name}.partial{suffix}")
+    with writing(path), locked(path) if shared else nullcontext():
+        try:
+            yield partial
+            fsync_path(partial)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        fsync_path(path.parent)
+
+
+def write_atomic(path: Path, content: str | bytes, *, shared: bool = False) -> None:
+    """Write text (UTF-8) or bytes, and make the folder if it is missing."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(path, shared=shared) as partial:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def staging_folder(path: Path) -> Iterator[Path]:
+    """Yields an empty hidden folder beside `path`, deleted at the end; one process at a time has it.
+
+    Parent folders that are made for it and stay empty are deleted as well.
+    """
+    made = [folder for folder in path.parents if not folder.exists()]
+    stage = path.with_name(f".{path.name}.partial")
+    try:
+        with writing(path), locked(path):
+            _restore(path)
+            shutil.rmtree(stage, ignore_errors=True)
+            stage.mkdir(parents=True)
+            try:
+                yield stage
+            finally:
+                shutil.rmtree(stage, ignore_errors=True)
+    finally:
+        with suppress(OSError):
+            for folder in made:
+                folder.rmdir()
+
+
+@contextmanager
+def atomic_folder(path: Path, *, replace: bool = False, owned: Collection[str] = ()) -> Iterator[Path]:
+    """Yields a folder to fill. It becomes `path` when the block ends, and is deleted when the block fails.
+
+    A folder that is not empty is refused, or, with `replace`, exchanged in one step: its files named in `owned` go,
+    and all others are carried over.
+    """
+    with staging_folder(path) as stage:
+        if path.exists() and not path.is_dir():
+            raise WriteError(f"{path} is a file; a folder is to be written there. Give another name.")
+        taken = path.is_dir() and any(path.iterdir())
+        if taken and not replace:
+            raise WriteError(f"{path} exists already. Give another name, or --force to replace it.")
+        yield stage
+        for file in stage.rglob("*"):
+            fsync_path(file)
+        if taken:
+            _carry_over(path, stage, owned)
+            _exchange(stage, path)
+        else:
+            if path.exists() and os.name == "nt":
+                path.rmdir()
+            stage.replace(path)
+        fsync_path(path.parent)
+
+
+def is_device(path: Path) -> bool:
+    """Whether a path is a pipe, a device or the like, which must never be replaced by a file."""
+    # /dev/stdout is a link, and leads to a file where the output is redirected to one.
+    return path.exists() and not path.is_dir() and (not path.is_file() or path.parent == Path("/dev"))
+
+
+def fsync_path(path: Path) -> None:
+    """Flush a file's content, or a folder's entries, to the disk: a power cut cannot take them away after this."""
+    if path.is_dir() and os.name == "nt":  # Windows opens no folders
+        return
+    # Windows flushes only what is open for writing; folders can be opened for reading alone.
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def reserve_space(path: Path) -> None:
+    """Have the disk hold room for all of a sparse file that is to be filled through a memory map.
+
+    Without it a full disk ends the process with SIGBUS while it writes, instead of an error here.
+    """
+    if not hasattr(os, "posix_fallocate"):
+        return
+    with path.open("rb+") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+        except OSError as error:  # others mean that this file system cannot reserve anything
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+
+
+def _carry_over(old: Path, new: Path, owned: Collection[str]) -> None:
+    for entry in old.iterdir():
+        if entry.name in owned or (new / entry.name).exists():
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(entry, new / entry.name, symlinks=True, copy_function=_link)
+        else:
+            _link(str(entry), str(new / entry.name))
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Swap two folders in one step where the system can (Linux); otherwise in two, which `_restore` completes."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+        if hasattr(libc, "renameat2") and libc.renameat2(here, os.fsencode(new), here, os.fsencode(old), exchange) == 0:
+            return
+    backup = _backup(old)
+    old.rename(backup)
+    new.rename(old)
+    shutil.rmtree(backup, ignore_errors=True)
+
+
+def _restore(path: Path) -> None:
+    """Complete an exchange of two steps that was killed between them: the old folder is put back."""
+    backup = _backup(path)
+    if backup.exists() and not path.exists():
+        backup.rename(path)
+    shutil.rmtree(backup, ignore_errors=True)
+
+
+def _backup(path: Path) -> Path:
+    return path.with_name(f".{path.name}.replaced")

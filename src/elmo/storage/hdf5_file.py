@@ -1,0 +1,60 @@
+"""HDF5 files on disks that may be full.
+
+The HDF5 library may crash the process when it closes a file whose content it cannot write. Here Python writes for it,
+keeps the first error to itself until the file is closed, and raises it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import h5py
+
+
+class _Checked:
+    """A file that swallows errors of writing and remembers the first one."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: OSError | None = None
+        self.seek, self.tell, self.read = file.seek, file.tell, file.read
+
+    def write(self, content: Any) -> int:
+        return self._attempt(self._file.write, content) or memoryview(content).nbytes
+
+    def truncate(self, size: int) -> int:
+        return self._attempt(self._file.truncate, size) or size
+
+    def flush(self) -> None:
+        self._attempt(self._file.flush)
+
+    def readinto(self, target: Any) -> int:
+        view = memoryview(target).cast("B")
+        count = self._file.readinto(view)  # type: ignore[attr-defined]
+        # Past what could be written there are zeros, as in a sparse file.
+        view[count:] = bytes(len(view) - count)
+        return len(view)
+
+    def _attempt(self, call: Any, *arguments: Any) -> Any:
+        if self.error is None:
+            try:
+                return call(*arguments)
+            except OSError as error:
+                self.error = error
+        return None
+
+
+@contextmanager
+def checked_hdf5(path: Path) -> Iterator[h5py.File]:
+    """A new HDF5 file; errors of the disk are raised as `OSError` when the block ends."""
+    with path.open("wb+", buffering=0) as opened:
+        file = _Checked(opened)
+        try:
+            with h5py.File(file, "w") as hdf5:
+                yield hdf5
+        finally:
+            if file.error is not None:
+                raise file.error

@@ -1,0 +1,62 @@
+"""Locks between processes. The operating system releases them however a process ends.
+
+A lock is a hidden file beside the file or folder that it protects, never inside it, so that the folder may be deleted
+and made again while the lock is held.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, ReadWriteLock, Timeout
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock of a file or folder, which need not exist; yields whether the lock was acquired.
+
+    Without `wait`, a lock that another process or thread holds is not acquired.
+    """
+    lock = FileLock(_lock_file(path, "lock"), is_singleton=False)
+    try:
+        lock.acquire(blocking=wait)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        # Deleted while it is held: a process that waits for this file sees that it is gone, and takes a new one.
+        # Windows deletes no open file; there filelock does it.
+        if os.name != "nt":
+            with suppress(OSError):
+                Path(lock.lock_file).unlink()
+        lock.release()
+
+
+@contextmanager
+def in_use(path: Path) -> Iterator[None]:
+    """Mark a folder as used by this process; others may use it too."""
+    with ReadWriteLock(_lock_file(path, "users"), is_singleton=False).read_lock():
+        yield
+
+
+@contextmanager
+def unused(path: Path) -> Iterator[bool]:
+    """Yields whether no process uses a folder (`in_use`); until the block ends none can begin to."""
+    try:
+        with ReadWriteLock(_lock_file(path, "users"), is_singleton=False).write_lock(blocking=False):
+            yield True
+    except Timeout:
+        yield False
+
+
+def _lock_file(path: Path, kind: str) -> Path:
+    file = path.with_name(f".{path.name}.{kind}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # Where no file can be made, filelock may wait forever; this raises the operating system's error.
+    os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o666))
+    return file

@@ -1,0 +1,39 @@
+"""Numpy's .npy files, memory-mapped; the header is checked against the file's size before anything is allocated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from elmo.errors import ElmoError
+
+
+def map_npy(
+    path: Path, *, dtype: str, shape: tuple[int | None, ...], error: Callable[[str], ElmoError]
+) -> NDArray[Any]:
+    """The array in a file, if it has this type and shape (None: any size); `error` makes an error of the reason.
+
+    Pages are private: the array may be written to without changing the file.
+    """
+    try:
+        with path.open("rb") as file:
+            version = npy.read_magic(file)
+            read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            found_shape, is_fortran, found = read_header(file)
+            start, size = file.tell(), file.seek(0, 2)
+    except Exception as bad:  # numpy evaluates the header as Python, which raises what it likes
+        raise error(f"{path.name}: {bad}") from None
+    wanted = tuple(have if want is None else want for want, have in zip(shape, found_shape, strict=False))
+    if found_shape != wanted or len(shape) != len(wanted) or found != np.dtype(dtype) or is_fortran:
+        raise error(f"{path.name} holds {found} of the shape {found_shape}, expected {np.dtype(dtype)} of {shape}")
+    if min(found_shape) < 0 or start + math.prod(found_shape) * found.itemsize != size:
+        raise error(f"{path.name} has {size:,} bytes, which do not hold {found} of the shape {found_shape}")
+    if 0 in found_shape:
+        return np.zeros(found_shape, found)
+    return np.memmap(path, dtype=found, mode="c", offset=start, shape=found_shape)

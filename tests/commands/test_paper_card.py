@@ -1,0 +1,70 @@
+"""elmo paper card on a tiny model with a softmax and small files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from elmo.checkpoints.checkpoint import SoftmaxWeights
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.commands.paper import app
+from elmo.errors import ConfigError, WriteError
+from elmo.pretrain.scoring import Scorer
+from elmo.text.vocabulary import Vocabulary
+
+
+@pytest.fixture
+def model(tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> Path:
+    bilm = make_bilm()
+    bilm.vocabulary = Vocabulary.build(["the", "dog", "barks"])
+    size, width = len(bilm.vocabulary.words), bilm.config.lstm.projection_dim
+    generator = torch.Generator().manual_seed(0)
+    bilm.softmax = SoftmaxWeights(torch.randn(size, width, generator=generator), torch.zeros(size))
+    bilm.card = {"tokens_seen": 12}
+    bilm.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_perplexities_words_and_precisions_in_one_file(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the dog barks\n\nthe dog\n")
+    (tmp_path / "b.txt").write_text("dog\n")
+    options = ["--heldout", f"a={tmp_path / 'a.txt'}", "--heldout", f"b={tmp_path / 'b.txt'}", "-o", str(tmp_path)]
+    result = CliRunner().invoke(app, ["card", "-m", str(model), *options], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "card.json").read_text())
+    scorer = Scorer(PretrainedBiLM.from_pretrained(model))
+    expected = scorer.perplexity([["the", "dog", "barks"], ["the", "dog"], ["dog"]])
+    assert found["tokens_seen"] == 12
+    assert found["perplexity_forward"] == pytest.approx(expected.forward)
+    assert found["perplexity_backward"] == pytest.approx(expected.backward)
+    assert found["perplexity"]["b"]["tokens"] == 2 and found["perplexity"]["all"]["tokens"] == 9
+    assert 0.9 < found["precision"]["int8"][-1]["lowest"] <= found["precision"]["float16"][-1]["mean"] <= 1 + 1e-6
+    assert "bank" in found["words"] and "upos_best" not in found
+    assert "## Held-out perplexity" in (tmp_path / "card.md").read_text()
+
+
+def test_a_text_needs_a_name(model: Path) -> None:
+    with pytest.raises(ConfigError, match="expected NAME=FILE"):
+        CliRunner().invoke(app, ["card", "-m", str(model), "--heldout", "a.txt"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"), [(("a", "b", "a"), "a is given twice"), (("all",), "all is the name of their sum")]
+)
+def test_every_text_has_a_name_of_its_own(names: tuple[str, ...], message: str) -> None:
+    options = [part for name in names for part in ("--heldout", f"{name}={name}.txt")]
+    with pytest.raises(ConfigError, match=message):
+        CliRunner().invoke(app, ["card", "-m", "no/such/model", *options], catch_exceptions=False)
+
+
+def test_what_would_be_for_nothing_is_told_first(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--wordnet is for word senses alone"):
+        CliRunner().invoke(app, ["card", "-m", "no/such/model", "--wordnet", str(tmp_path)], catch_exceptions=False)
+    (tmp_path / "card.json").mkdir()
+    with pytest.raises(WriteError, match=r"Cannot write .*card\.json"):
+        CliRunner().invoke(app, ["card", "-m", "no/such/model", "-o", str(tmp_path)], catch_exceptions=False)

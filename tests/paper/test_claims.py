@@ -1,0 +1,108 @@
+"""Claims are held or not by the figures alone, and small differences are called that."""
+
+from elmo.paper import (
+    figure_1_learning_curve,
+    figure_2_mix_weights,
+    table_1_tasks,
+    table_2_layers,
+    table_3_placement,
+    table_4_neighbours,
+    table_5_senses,
+    table_6_parts_of_speech,
+)
+from elmo.paper.ablation import Ablation, Scores
+from elmo.paper.figure_1_learning_curve import CurvePoint, EpochsNeeded, LearningCurve
+from elmo.paper.figure_2_mix_weights import MixRow
+from elmo.paper.section import known
+from elmo.paper.table_1_tasks import Summary, TableRow
+from elmo.paper.table_2_layers import ALL, AVERAGE, BASELINE, FIRST_TWO, LAST
+from elmo.paper.table_3_placement import BOTH, INPUT, OUTPUT
+from elmo.tasks.catalog import find_task
+
+
+def scores(*values: float) -> Scores:
+    return Scores(values, (), 1.0)
+
+
+def ablation(task: str, **values: float) -> Ablation:
+    return Ablation(task, "f1", {name: scores(value) for name, value in values.items()})
+
+
+def row(task: str, baseline: float, elmo: float) -> TableRow:
+    return TableRow(task, "f1", Summary(baseline, 0), Summary(elmo, 0), {}, {}, find_task(task).paper)
+
+
+def test_table_1() -> None:
+    better, as_much = table_1_tasks.claims([row("named_entities", 90.0, 91.0), row("sentiment", 50.0, 55.0)])
+    assert better.verdict == "held"
+    assert [check.held for check in as_much.checks] == [False, True] and as_much.verdict == "held for 1 of 2"
+    assert as_much.checks[0].evidence == "10.0% of the error, in the paper 21%"
+    assert table_1_tasks.claims([row("sentiment", 50.0, 49.0)])[0].verdict == "not held"
+
+
+def test_table_2() -> None:
+    figures = {BASELINE: 80.0, LAST: 84.0, AVERAGE: 84.5, ALL: 85.0, FIRST_TWO: 84.6}
+    verdicts = [claim.verdict for claim in table_2_layers.claims([ablation("entailment", **figures)])]
+    assert verdicts == ["held"] * 4
+    reverse = table_2_layers.claims([ablation("entailment", **{**figures, LAST: 86.0, FIRST_TWO: 84.0})])
+    assert [claim.verdict for claim in reverse] == ["not held", "held", "held", "not held"]
+
+
+def test_table_3_asks_each_task_for_its_own() -> None:
+    roles = ablation("semantic_roles", **{INPUT: 84.7, BOTH: 84.3, OUTPUT: 80.9})
+    assert [claim.verdict for claim in known(table_3_placement.claims([roles]))] == ["held", "held"]
+    pairs = ablation("entailment", **{INPUT: 88.9, BOTH: 89.5, OUTPUT: 90.0})
+    assert [claim.verdict for claim in known(table_3_placement.claims([roles, pairs]))] == [
+        "held",
+        "held",
+        "held",
+        "not held",
+    ]
+
+
+def test_a_difference_within_the_spread_is_called_that() -> None:
+    layers = {name: scores(80.0, 84.0) for name in (BASELINE, LAST, AVERAGE, FIRST_TWO)} | {ALL: scores(81.0, 84.0)}
+    claim = table_2_layers.claims([Ablation("entailment", "f1", layers)])[0]
+    assert claim.verdict == "held" and "within the spread of seeds" in claim.checks[0].evidence
+
+
+def test_figure_1_compares_a_share_with_ten_times_as_much() -> None:
+    points = [
+        CurvePoint(0.01, 10, scores(40.0), scores(60.0)),
+        CurvePoint(0.1, 100, scores(60.0), scores(70.0)),
+        CurvePoint(1.0, 1000, scores(75.0), scores(80.0)),
+    ]
+    curve = LearningCurve("semantic_roles", "f1", points, EpochsNeeded(75.0, 9, 3))
+    tenth, earlier = figure_1_learning_curve.claims([curve])
+    assert [check.subject for check in tenth.checks] == [
+        "semantic roles, 1% against 10%",
+        "semantic roles, 10% against 100%",
+    ]
+    assert [check.held for check in tenth.checks] == [True, False] and earlier.verdict == "held"
+    never = LearningCurve("semantic_roles", "f1", points, EpochsNeeded(75.0, 9, None))
+    assert figure_1_learning_curve.claims([never])[1].verdict == "not held"
+
+
+def test_figure_2() -> None:
+    rows = [
+        MixRow("sentiment", "input", (0.2, 0.5, 0.3), (0, 0, 0), 1.0, 1),
+        MixRow("sentiment", "output", (0.1, 0.3, 0.6), (0, 0, 0), 1.0, 1),
+    ]
+    assert [claim.verdict for claim in figure_2_mix_weights.claims(rows)] == ["held", "not held"]
+    one_layer = [MixRow("sentiment", place, (1.0,), (0,), 1.0, 1) for place in ("input", "output")]
+    assert known(figure_2_mix_weights.claims(one_layer)) == (), "one layer alone has nothing to weigh"
+
+
+def test_tables_4_5_and_6() -> None:
+    f1 = {
+        "WordNet first sense": {"four": 65.94, "ALL": 65.2},
+        "layer 1": {"four": 66.0, "ALL": 66.0},
+        "layer 2": {"four": 65.0, "ALL": 66.0},
+    }
+    assert [claim.verdict for claim in known(table_5_senses.claims(f1))] == ["held", "held for 1 of 2", "not held"]
+    f1["layer 2, whitened"] = {"four": 66.3, "ALL": 65.6}
+    verdicts = {claim.text: claim.verdict for claim in known(table_5_senses.claims(f1))}
+    assert verdicts["The same with whitened layers"] == "held"
+    assert table_6_parts_of_speech.claims({"upos": {"layer 1": 94.0, "layer 2": 93.0}})[0].verdict == "held"
+    assert known(table_6_parts_of_speech.claims({"upos": {"layer 1": 94.0}})) == ()
+    assert table_4_neighbours.claim("play", 60, 40).verdict == "held"

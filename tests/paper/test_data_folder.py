@@ -1,0 +1,34 @@
+"""The layout of the data folder: files plain or compressed, and a clear word about what is missing."""
+
+from pathlib import Path
+
+import pytest
+
+from elmo.paper.data import DataFolder, MissingDataError
+
+
+def test_files_are_found_compressed_too(data: Path) -> None:
+    folder = DataFolder(data)
+    assert folder.task("entailment").train.endswith("nli-sick/SICK.txt:TRAIN")
+    pairs = data / "nli-sick/SICK.txt"
+    pairs.rename(pairs.with_name("SICK.txt.zst"))
+    assert folder.task("entailment").test.endswith("SICK.txt.zst:TEST")
+    assert [path.name for path in folder.treebank()] == ["x-train.conllu", "x-dev.conllu", "x-test.conllu"]
+    assert folder.senses().name == "wsd" and folder.wordnet().name == "dict"
+
+
+def test_texts_of_some_sources_or_of_all(data: Path) -> None:
+    (data / "lm" / "other").mkdir()
+    (data / "lm" / "other" / "train.01.txt.zst").write_bytes(b"")
+    folder = DataFolder(data)
+    assert len(folder.texts()) == 2 and len(folder.texts(("small",))) == 1
+    assert len(folder.texts(("unknown",))) == 2
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    with pytest.raises(MissingDataError, match=r"There is no squad/split-train\.json in .*; expected a file"):
+        folder.task("question_answering")
+    for look, name in ((folder.treebank, "ud/EWT/"), (folder.wordnet, "wordnet-3.0/dict"), (folder.texts, "lm/")):
+        with pytest.raises(MissingDataError, match=name):
+            look()

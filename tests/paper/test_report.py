@@ -1,0 +1,69 @@
+"""A whole report from small data: what is there is made, what is missing is named, nothing is computed twice."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from elmo.errors import InputError
+from elmo.paper.report import make_report
+from elmo.paper.study import Listener, Study
+from elmo.provenance import collect
+
+MakeStudy = Callable[..., Study]
+
+
+def test_a_report_of_everything_and_a_second_one_from_the_runs(make_study: MakeStudy, tmp_path: Path) -> None:
+    said: list[str] = []
+    trained: list[str] = []
+
+    def begin(run: object) -> Callable[[object], None]:
+        trained.append(run.label)  # type: ignore[attr-defined]
+        return lambda event: None
+
+    folder = tmp_path / "report"
+    study = make_study(listener=Listener(said.append, begin))
+    report = make_report(study, folder, provenance=lambda: collect(command="elmo paper report"))
+
+    titles = [section.title for section in report.sections]
+    assert [title.split(":")[0] for title in titles] == [
+        "Table 1", "Table 2", "Table 3", "Table 4", "Table 5", "Table 6", "Figure 1", "Figure 2",
+    ]  # fmt: skip
+    assert "sst/train.txt" in report.sections[0].missing[0], "what is missing is named"
+    assert report.sections[0].tables[0].rows[0][0] == "named entities"
+    assert "srl/ewt.train.conll" in report.sections[1].missing[0]
+    texts = {claim.text for claim in report.claims}
+    assert "All layers are better than the last only" in texts
+    assert "Syntax is found lower: layer 1 is better than layer 2" in texts
+    assert all(claim.verdict.startswith(("held", "not held")) for claim in report.claims)
+
+    page = (folder / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 3 and "http" not in page.split("</style>")[1]
+    markdown = (folder / "report.md").read_text()
+    assert "figures/figure-1.png" in markdown and (folder / "figures" / "figure-1.png").exists()
+    assert "elmo paper layers entailment --train" in markdown and "- machine: " in markdown
+    assert len(json.loads((folder / "report.json").read_text())["sections"]) == 8
+    assert not list(folder.rglob("*.partial")) and not (folder / "runs" / "layers").exists()
+
+    said.clear()
+    trained.clear()
+    again = make_report(make_study(listener=Listener(said.append, begin)), folder, provenance=collect)
+    assert not trained and all(line.startswith("== ") for line in said), "the second time nothing is computed"
+    assert again.claims == report.claims
+
+
+def test_parts_alone_and_an_unknown_one(make_study: MakeStudy, tmp_path: Path) -> None:
+    report = make_report(make_study(), tmp_path / "report", provenance=collect, parts=("table-5",))
+    assert [section.title[:7] for section in report.sections] == ["Table 5"]
+    with pytest.raises(InputError, match="no part 'table-9'"):
+        make_report(make_study(), tmp_path / "report", provenance=collect, parts=("table-9",))
+
+
+def test_an_empty_folder_gives_a_report_of_what_is_missing(make_study: MakeStudy, data: Path, tmp_path: Path) -> None:
+    shutil.rmtree(data)
+    data.mkdir()
+    report = make_report(make_study(), tmp_path / "report", provenance=collect)
+    assert not report.claims and all(section.missing for section in report.sections)
+    assert "Nothing has been measured yet." in (tmp_path / "report" / "report.md").read_text()

@@ -1,0 +1,45 @@
+import pytest
+import torch
+
+from elmo.errors import InputError
+from elmo.text.characters import CharacterScheme
+from elmo.text.indexer import TokenIndexer
+
+INDEXER = TokenIndexer(CharacterScheme.utf8(), None)
+
+
+def test_each_distinct_word_stands_once_and_markers_are_put_in() -> None:
+    batch = INDEXER.batch([["a", "b", "a"], ["b"]])
+    assert batch.words.texts == ["<S>", "a", "b", "</S>"]
+    assert batch.positions.tolist() == [[0, 1, 2, 1, 3], [0, 2, 3, 0, 0]]
+    assert batch.lengths.tolist() == [5, 3]
+
+
+def test_characters_are_those_of_the_words() -> None:
+    batch = INDEXER.batch([["hello"]])
+    scheme = CharacterScheme.utf8()
+    for word, ids in zip(batch.words.texts, batch.words.characters.tolist(), strict=True):
+        assert ids == scheme.encode_word(word)[: len(ids)]
+
+
+def test_markers_can_be_the_callers() -> None:
+    assert INDEXER.batch([["<S>", "a", "</S>"]], markers=False).lengths.tolist() == [3]
+
+
+def test_an_empty_sentence_is_its_markers() -> None:
+    assert INDEXER.batch([[]]).positions.tolist() == [[0, 1]]
+
+
+def test_no_sentences_give_an_empty_batch() -> None:
+    batch = INDEXER.batch([])
+    assert batch.positions.shape == (0, 0) and len(batch.words) == 0
+
+
+def test_a_string_is_not_split_into_letters() -> None:
+    with pytest.raises(InputError, match="list of tokens"):
+        INDEXER.batch(["hello there"])
+
+
+def test_a_batch_moves_whole() -> None:
+    moved = INDEXER.batch([["a"]]).to("meta")
+    assert {moved.positions.device, moved.lengths.device, moved.words.characters.device} == {torch.device("meta")}
