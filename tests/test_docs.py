@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 # Their libraries are not among those of the fast tests.
-HEAVY = {"integrations/sentence-transformers.md", "integrations/mteb.md"}
+HEAVY = {"integrations/sentence-transformers.md", "integrations/mteb.md", "integrations/vector-stores.md"}
 # Pieces of longer programs, which tests/tasks and benchmarks/ run whole.
 FRAGMENTS = {"tasks.md", "speed.md", "analyses.md", "reproduce.md", "train.md", "experiments.md"}
 _BLOCK = re.compile(r"(<!-- not run: [^>]+-->\n)?```(\w*)\n(.*?)```", re.DOTALL)

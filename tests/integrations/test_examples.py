@@ -8,6 +8,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "integrations"
 SLOW = pytest.mark.slow
+NEAREST = "by.': 'The fishermen pulled their boat up on the muddy bank.' (0.85)"
 # example -> the library it needs, what it prints
 PROMISES = {
     "with_sklearn.py": ("sklearn", "best layers:"),
@@ -15,6 +16,11 @@ PROMISES = {
     "with_gensim.py": ("gensim", "8 words read back"),
     "with_onnx.py": ("onnxruntime", "without torch: 7 tokens"),
     "with_arrow.py": ("pyarrow", "10 rows; ['id', 'text', 'tokens', 'starts', 'stops', 'vector']"),
+    "with_duckdb.py": ("duckdb", "numpy and pandas: (10, 512) True\nDuckDB: nearest to 'We sat on the bank"),
+    "with_faiss.py": ("faiss", NEAREST),
+    "with_qdrant.py": ("qdrant_client", NEAREST),
+    "with_lancedb.py": ("lancedb", NEAREST),
+    "with_polars.py": ("polars", NEAREST),
     "with_transformers.py": ("transformers", "the same biLM: True"),
     "with_sentence_transformers.py": ("sentence_transformers", "saved and loaded: True"),
     "with_mteb.py": ("mteb", "Spearman:"),
@@ -23,7 +29,10 @@ PROMISES = {
     "old_simple_elmo_code.py": (None, "vectors: (2, 3)"),
     "old_many_langs_code.py": (None, "layers, tokens: (3, 3)"),
 }
-HEAVY = {"with_sentence_transformers.py", "with_mteb.py", "with_datasets.py", "with_flair.py"}
+HEAVY = {
+    "with_sentence_transformers.py", "with_mteb.py", "with_datasets.py", "with_flair.py",
+    "with_lancedb.py", "with_polars.py",
+}  # fmt: skip
 
 
 def test_every_example_is_run() -> None:

@@ -43,7 +43,9 @@ class FileOptions:
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; its suffix tells the format.")]
     out_format: Annotated[
         str | None,
-        typer.Option(help="hdf5 (AllenNLP's layout), npz, parquet, arrow or jsonl. Default: by the file's suffix."),
+        typer.Option(
+            help="hdf5 (AllenNLP's layout), npz, npy, parquet, arrow or jsonl. Default: by the file's suffix."
+        ),
     ] = None
     compress: options.Compress = False
     resume: Annotated[bool, typer.Option("--resume", help="Resume a run that was stopped.")] = False

@@ -99,6 +99,7 @@ def read_feather(path: Path) -> dict[str, Any]:
     return read_arrow(path, feather.read_table)
 
 
+TOKEN_FORMATS = tuple(name for name in FORMATS if name != "npy")
 UTF8 = ("jsonl", "parquet", "arrow")
 READERS = {
     "hdf5": read_hdf5,
@@ -127,7 +128,7 @@ def check(path: Path, name: str, rows: list[Record]) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", TOKEN_FORMATS)
 @pytest.mark.parametrize("part_bytes", [1 << 30, 300])
 def test_out_as_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, layout: str, part_bytes: int) -> None:
     monkeypatch.setattr(module, "PART_BYTES", part_bytes)
@@ -137,7 +138,7 @@ def test_out_as_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, l
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", TOKEN_FORMATS)
 def test_no_sentences_make_an_empty_file(tmp_path: Path, name: str) -> None:
     write(tmp_path / "out", name, LAYOUTS["single"], [])
     assert (tmp_path / "out").exists()
@@ -191,7 +192,7 @@ def test_parquet_has_the_documented_columns(tmp_path: Path) -> None:
 
 def test_compression_makes_files_smaller(tmp_path: Path) -> None:
     rows = [Record(index, "x", ["x"] * 50, np.zeros((50, 64), np.float32)) for index in range(20)]
-    for name in FORMATS:
+    for name in TOKEN_FORMATS:
         for compress in (False, True):
             write(tmp_path / f"{name}{compress}", name, OutputLayout(None, 64, False, "float32", compress), rows)
         assert (tmp_path / f"{name}True").stat().st_size < (tmp_path / f"{name}False").stat().st_size / 2
@@ -202,10 +203,34 @@ def test_names_tell_the_format() -> None:
     with pytest.raises(ConfigError, match=r"'vectors\.bin'.*\.hdf5"):
         format_of(Path("vectors.bin"))
     with pytest.raises(ConfigError, match="Unknown output format"):
-        open_format("csv")
+        open_format("csv", LAYOUTS["single"])
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("layout", ["pooled", "pooled_all"])
+@pytest.mark.parametrize("part_bytes", [1 << 30, 300])
+def test_npy_is_one_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, part_bytes: int) -> None:
+    monkeypatch.setattr(module, "PART_BYTES", part_bytes)
+    rows = records(LAYOUTS[layout])
+    write(tmp_path / "out.npy", "npy", LAYOUTS[layout], rows)
+    found = np.load(tmp_path / "out.npy", mmap_mode="r")
+    assert found.dtype == LAYOUTS[layout].dtype
+    np.testing.assert_array_equal(found, np.stack([record.vectors for record in rows]))
+    write(tmp_path / "empty.npy", "npy", LAYOUTS[layout], [])
+    assert np.load(tmp_path / "empty.npy").shape == (0, *found.shape[1:])
+
+
+def test_npy_refuses_what_it_has_no_room_for() -> None:
+    for layout, found in (
+        (LAYOUTS["single"], "one for each token was asked for"),
+        (OutputLayout(None, 4, True, "float32", has_ids=True), "--id-column"),
+        (OutputLayout(None, 4, True, "float32", keep=("stars",)), "--keep"),
+        (OutputLayout(None, 4, True, "float32", compress=True), "--compress"),
+    ):
+        with pytest.raises(ConfigError, match=found):
+            open_format("npy", layout)
+
+
+@pytest.mark.parametrize("name", TOKEN_FORMATS)
 def test_a_part_that_lacks_a_sentence_is_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Whatever may go wrong with a part, the output is never finished with sentences missing."""
     monkeypatch.setattr(module, "PART_BYTES", 300)
@@ -246,7 +271,7 @@ def read_rows(path: Path, name: str) -> list[dict[str, Any]]:
     return [{key: row[key] for key in ("id", "url", "starts", "stops") if row.get(key) is not None} for row in rows]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", TOKEN_FORMATS)
 @pytest.mark.parametrize("part_bytes", [1 << 30, 30])
 def test_rows_join_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, part_bytes: int) -> None:
     monkeypatch.setattr(module, "PART_BYTES", part_bytes)

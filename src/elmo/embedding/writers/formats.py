@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from elmo.embedding.writers.record import Format
+from elmo.embedding.writers.record import Format, OutputLayout
 from elmo.errors import ConfigError
 
 ENDINGS = {
     ".hdf5": "hdf5",
     ".h5": "hdf5",
     ".npz": "npz",
+    ".npy": "npy",
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
@@ -32,8 +33,8 @@ def format_of(path: Path) -> str:
     )
 
 
-def open_format(name: str) -> Format:
-    """The format's code; its libraries are imported here and not before."""
+def open_format(name: str, layout: OutputLayout) -> Format:
+    """The format's code; its libraries are imported here and not before. Refuses a layout that it cannot hold."""
     if name == "hdf5":
         from elmo.embedding.writers.hdf5 import Hdf5
 
@@ -42,6 +43,10 @@ def open_format(name: str) -> Format:
         from elmo.embedding.writers.npz import Npz
 
         return Npz()
+    if name == "npy":
+        from elmo.embedding.writers.npy import Npy
+
+        return Npy(layout)
     if name == "jsonl":
         from elmo.embedding.writers.jsonl import JsonLines
 

@@ -68,7 +68,7 @@ class VectorWriter:
         """`settings`: what the vectors depend on; a run is only resumed with the same ones."""
         self.path = Path(path)
         self.layout = layout
-        self._format = open_format(format_name)
+        self._format = open_format(format_name, layout)
         self._folder = self.path.with_name(self.path.name + ".partial")
         self._settings = {"format": format_name, **vars(layout), **(settings or {})}
         self._part: PartWriter | None = None
