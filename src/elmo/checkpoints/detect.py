@@ -1,19 +1,19 @@
 """Detect the format of a folder, a file or a zip, and open the model.
 
-The formats are tried in the order of `LAYOUTS`. bilm-tf's training folders, for instance, may hold hdf5 weights beside
-the checkpoint: the hdf5 file is opened, unless the path is that of the .index file.
+The formats are tried in the order of `layouts`; the libraries of the old ones are not imported for a model of ours.
+bilm-tf's training folders, for instance, may hold hdf5 weights beside the checkpoint: the hdf5 file is opened, unless
+the path is that of the .index file.
 """
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from elmo.checkpoints import many_langs, native
+from elmo.checkpoints import native
 from elmo.checkpoints.archive import unpacked
-from elmo.checkpoints.bilm_tf import hdf5, tensorflow
 from elmo.checkpoints.checkpoint import Checkpoint, some_names
 from elmo.errors import CheckpointError
 from elmo.storage.json_file import read_json_object
@@ -36,6 +36,8 @@ def _find_native(path: Path) -> Callable[[Path | None], Checkpoint] | None:
 
 
 def _find_hdf(path: Path) -> Callable[[Path | None], Checkpoint] | None:
+    from elmo.checkpoints.bilm_tf import hdf5, tensorflow
+
     files = hdf5.find(path)
     if files is None:
         return None
@@ -52,21 +54,28 @@ def _find_hdf(path: Path) -> Callable[[Path | None], Checkpoint] | None:
 
 
 def _find_many_langs(path: Path) -> Callable[[Path | None], Checkpoint] | None:
+    from elmo.checkpoints import many_langs
+
     folder = many_langs.find(path)
     return None if folder is None else lambda _: many_langs.read(folder)
 
 
 def _find_tensorflow(path: Path) -> Callable[[Path | None], Checkpoint] | None:
+    from elmo.checkpoints.bilm_tf import tensorflow
+
     files = tensorflow.find(path)
     return None if files is None else lambda vocabulary: tensorflow.read(files, vocabulary=vocabulary)
 
 
-LAYOUTS = (
-    Layout("elmo-torch folder", f"config.json with format {native.FORMAT!r} + model.safetensors", _find_native),
-    Layout(many_langs.FORMAT, "token_embedder.pkl + encoder.pkl", _find_many_langs),
-    Layout(hdf5.FORMAT, "options.json + weights.hdf5", _find_hdf),
-    Layout(tensorflow.FORMAT, "options.json + model.ckpt-STEP.index and .data-...", _find_tensorflow),
-)
+def layouts() -> Iterator[Layout]:
+    """All formats, in the order in which they are tried."""
+    yield Layout("elmo-torch folder", f"config.json with format {native.FORMAT!r} + model.safetensors", _find_native)
+    from elmo.checkpoints import many_langs
+    from elmo.checkpoints.bilm_tf import hdf5, tensorflow
+
+    yield Layout(many_langs.FORMAT, "token_embedder.pkl + encoder.pkl", _find_many_langs)
+    yield Layout(hdf5.FORMAT, "options.json + weights.hdf5", _find_hdf)
+    yield Layout(tensorflow.FORMAT, "options.json + model.ckpt-STEP.index and .data-...", _find_tensorflow)
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,7 @@ def open_and_name(path: str | Path, *, vocabulary: str | Path | None = None) -> 
 
 
 def _open(path: Path, vocabulary: Path | None, *, shown: Path) -> Opened:
-    for layout in LAYOUTS:
+    for layout in layouts():
         read = layout.find(path)
         if read is not None:
             checkpoint = read(vocabulary)
@@ -120,5 +129,5 @@ def _found(path: Path) -> str:
 
 
 def _expected() -> str:
-    kinds = [f"{layout.files} ({layout.name})" for layout in LAYOUTS]
+    kinds = [f"{layout.files} ({layout.name})" for layout in layouts()]
     return f"a folder, a zip or a file of one of: {'; '.join(kinds)}"

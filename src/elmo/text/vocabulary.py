@@ -20,8 +20,6 @@ from functools import cached_property
 from pathlib import Path
 
 from elmo.errors import InputError
-from elmo.storage.atomic import write_atomic
-from elmo.text.inputs.files import Source, read_whole
 
 SKIPPED_LINE = "!!!MAXTERMID"
 """Old vocabulary files have this line as the highest word id of another tool; bilm-tf skips it, and it takes no id."""
@@ -91,6 +89,8 @@ class Vocabulary:
         unknown: str = "<UNK>",
     ) -> Vocabulary:
         """Read a vocabulary file of bilm-tf or of ours, plain or compressed."""
+        from elmo.text.inputs.files import Source, read_whole
+
         text = read_whole(Source(Path(path)), max_characters=_MAX_CHARACTERS)
         words = [line.strip(_EDGES) for line in text.rstrip(_EDGES).split("\n")]
         if words == [""]:
@@ -117,6 +117,8 @@ class Vocabulary:
 
     def save(self, path: str | Path) -> None:
         """Write one token a line; the file appears whole or not at all."""
+        from elmo.storage.atomic import write_atomic
+
         self.require_writable()
         write_atomic(Path(path), "".join(f"{word}\n" for word in self.words))
 
