@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self, cast, get_args
@@ -100,6 +101,20 @@ class PretrainedBiLM(BiLM):
     def save_pretrained(self, folder: str | Path, *, storage: str = "float32") -> None:
         """Write a folder that `elmo.load` opens. `storage`: float32, float16, bfloat16 or int8."""
         native.write(self.to_checkpoint(), Path(folder), storage=storage)
+
+    def to_files(self) -> dict[str, bytes]:
+        """The contents of the files that `save_pretrained` writes, by name."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes]) -> Self:
+        """The reverse of `to_files`."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in files.items():
+                (Path(folder) / Path(name).name).write_bytes(content)  # without a folder: the names may be a stranger's
+            return cls.from_pretrained(folder)
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
         """Upload to the Hugging Face Hub; returns the address of the repository."""

@@ -13,7 +13,6 @@ share an environment with sentence-transformers 6. Left out: learned mixes (`elm
 from __future__ import annotations
 
 import base64
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -81,15 +80,11 @@ class ElmoEmbeddings(TokenEmbeddings):
 
     def to_params(self) -> dict[str, Any]:
         """Settings and biLM, as Flair writes them into a tagger's file."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.bilm.save_pretrained(folder)
-            files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in Path(folder).iterdir()}
+        files = {name: base64.b64encode(content).decode() for name, content in self.bilm.to_files().items()}
         return {"layers": self.layers, "batch_tokens": self.batch_tokens, "name": self.name, "files": files}
 
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> ElmoEmbeddings:
         settings = {name: value for name, value in params.items() if name != "files"}
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in params["files"].items():
-                (Path(folder) / Path(name).name).write_bytes(base64.b64decode(content))
-            return cls(PretrainedBiLM.from_pretrained(folder), **settings)
+        files = {name: base64.b64decode(content) for name, content in params["files"].items()}
+        return cls(PretrainedBiLM.from_files(files), **settings)

@@ -44,6 +44,15 @@ class ElmoLayerOutput:
     state: BiLMState
 
 
+def check_layers(layers: Sequence[int] | None, num_layers: int) -> list[int]:
+    """The layers that are mixed, 0 being the tokens; None means all."""
+    # Numbers of NumPy's are made Python's, which JSON can hold.
+    chosen = [index(layer) for layer in (range(num_layers) if layers is None else layers)]
+    if not chosen or not all(-num_layers <= layer < num_layers for layer in chosen):
+        raise ConfigError(f"layers is {chosen}; expected some of 0 to {num_layers - 1}, this model's layers.")
+    return chosen
+
+
 class ElmoLayer(nn.Module):
     """A biLM with learned mixes."""
 
@@ -60,11 +69,7 @@ class ElmoLayer(nn.Module):
     ) -> None:
         """`layers`: which of the biLM's layers are mixed, 0 being the tokens; all by default, (-1,) the last alone."""
         super().__init__()
-        num_layers = bilm.config.num_layers
-        # Numbers of NumPy's are made Python's, which JSON can hold.
-        self.layers = [index(layer) for layer in (range(num_layers) if layers is None else layers)]
-        if not self.layers or not all(-num_layers <= layer < num_layers for layer in self.layers):
-            raise ConfigError(f"layers is {self.layers}; expected some of 0 to {num_layers - 1}, this model's layers.")
+        self.layers = check_layers(layers, bilm.config.num_layers)
         if places < 1:
             raise ConfigError(f"places is {places}; expected 1 or more, one for every place where ELMo is put in.")
         self.bilm = bilm

@@ -7,14 +7,15 @@ word once, because the character CNN is the same for every occurrence of a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.text.characters import CharacterScheme
 
+Sentence = TypeVar("Sentence", bound=Sized)
 MIN_ROWS = 16
 """Sentences that run together however long they are: alone, a row wastes most of a processor's width."""
 
@@ -55,13 +56,13 @@ def pad_rows(rows: Sequence[Sequence[int]], value: int, width: int = 0) -> NDArr
     return grid
 
 
-def cut_windows(sentences: Iterable[list[str]], max_tokens: int) -> Iterator[list[list[str]]]:
+def cut_windows(sentences: Iterable[Sentence], max_tokens: int) -> Iterator[list[Sentence]]:
     """Successive groups of sentences with at most so many tokens, markers counted, or of one longer sentence.
 
     >>> list(cut_windows([["a"], ["b", "c"], ["d"]], 7))
     [[['a'], ['b', 'c']], [['d']]]
     """
-    window: list[list[str]] = []
+    window: list[Sentence] = []
     num_tokens = 0
     for sentence in sentences:
         length = len(sentence) + 2

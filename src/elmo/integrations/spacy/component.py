@@ -6,31 +6,27 @@
 
 The tokens are spaCy's. Sentences are too, if a component before this one marked them ("sentencizer", "parser",
 "senter"); otherwise a doc is one sentence. Whitespace tokens are not shown to the biLM and have zeros. The model is
-opened when the first doc comes, and `nlp.to_disk` puts it beside the pipeline, which then needs nothing else.
-
-spaCy finds the component by an entry point, so nothing needs to be imported. Left out: training the biLM in spaCy.
+opened when the first doc comes, and `nlp.to_disk` saves it with the pipeline, which then needs no other file.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+import srsly
 import torch
+from spacy.language import Language
+from spacy.tokens import Doc, Span, Token
+from spacy.util import minibatch, raise_error
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.layers import choose_layers, names_all
-from elmo.errors import ConfigError, needs
-
-with needs("spacy", extra="spacy"):
-    import srsly
-    from spacy.language import Language
-    from spacy.tokens import Doc, Span, Token
-    from spacy.util import minibatch, raise_error
+from elmo.errors import ConfigError
+from elmo.integrations.spacy.docs import embed_docs
 
 _MODEL_FOLDER = "model"
 Vectorised: TypeAlias = Doc | Span | Token
@@ -119,25 +115,18 @@ class ElmoPipe:
         return self._error_handler
 
     def _embed(self, docs: list[Doc]) -> None:
-        places = [list(_sentences(doc)) for doc in docs]
-        token_lists = [
-            [doc[index].text for index in rows] for doc, own in zip(docs, places, strict=True) for rows in own
-        ]
-        vectors = iter(self.embedder.embed(token_lists))
-        for doc, own in zip(docs, places, strict=True):
-            self._fill(doc, [(rows, next(vectors)) for rows in own])
-
-    def _fill(self, doc: Doc, sentences: list[tuple[list[int], np.ndarray]]) -> None:
         embedder = self.embedder
-        values = np.zeros(embedder.layers.shape(len(doc), embedder.model.config.output_dim), embedder.dtype)
-        for rows, vectors in sentences:
-            values[..., rows, :] = vectors
-        if self.keep_layers:
-            doc._.elmo = values
-            choice = choose_layers(self.layers, embedder.model.config.num_layers)
-            values = choice.arrange(choice.select(torch.from_numpy(values)).numpy())
-        doc.tensor = np.ascontiguousarray(values)
-        _hook(doc)
+        choice = choose_layers(self.layers, embedder.model.config.num_layers)
+
+        def zeros(num_tokens: int) -> np.ndarray:
+            return np.zeros(embedder.layers.shape(num_tokens, embedder.model.config.output_dim), embedder.dtype)
+
+        for doc, values in zip(docs, embed_docs(docs, embedder.embed, zeros), strict=True):
+            if self.keep_layers:
+                doc._.elmo = values
+                values = choice.arrange(choice.select(torch.from_numpy(values)).numpy())
+            doc.tensor = np.ascontiguousarray(values)
+            _hook(doc)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         folder = Path(path)
@@ -151,20 +140,13 @@ class ElmoPipe:
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        with tempfile.TemporaryDirectory() as place:
-            self.to_disk(place, exclude=exclude)
-            files = {
-                str(path.relative_to(place)): path.read_bytes() for path in Path(place).rglob("*") if path.is_file()
-            }
+        files = {} if _MODEL_FOLDER in exclude else self.embedder.model.to_files()
         return cast(bytes, srsly.msgpack_dumps(files))
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> ElmoPipe:
-        with tempfile.TemporaryDirectory() as place:
-            for name, content in cast("dict[str, bytes]", srsly.msgpack_loads(data)).items():
-                target = Path(place) / _MODEL_FOLDER / Path(name).name
-                target.parent.mkdir(exist_ok=True)
-                target.write_bytes(content)
-            return self.from_disk(place, exclude=exclude)
+        if _MODEL_FOLDER not in exclude:
+            self._embedder = self._make_embedder(PretrainedBiLM.from_files(srsly.msgpack_loads(data)))
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         # The embedder's cache holds locks; what it was made from is all that another process needs.
@@ -172,15 +154,6 @@ class ElmoPipe:
         if self._embedder is not None:
             state["_source"], state["_embedder"] = self._embedder.model, None
         return state
-
-
-def _sentences(doc: Doc) -> Iterator[list[int]]:
-    """The places of each sentence's tokens."""
-    spans: Iterable[Any] = doc.sents if doc.has_annotation("SENT_START") else [doc]
-    for span in spans:
-        rows = [token.i for token in span if not token.is_space]
-        if rows:
-            yield rows
 
 
 def _hook(doc: Doc) -> None:
