@@ -21,8 +21,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 CONFIG = Path(__file__).parent.parent / "examples" / "integrations" / "spacy_train.cfg"
 WIDTH = 96
@@ -111,6 +114,7 @@ def train(arm: str, corpus: Path, *, minutes: float, seed: int) -> dict[str, Any
     config["training"] = {"patience": 0, "max_steps": 0, "before_update": {"@callbacks": "bench.stop.v1"}}
     nlp = init_nlp(spacy.util.load_model_from_config(config, auto_fill=True).config)
     output = corpus / arm.replace(" ", "")
+    output.mkdir()
     with suppress(TimeIsUpError):
         training_loop(nlp, output, stdout=sys.stderr)
     best = spacy.load(output / "model-best")
@@ -121,8 +125,8 @@ def train(arm: str, corpus: Path, *, minutes: float, seed: int) -> dict[str, Any
     }
     for node in best.get_pipe("tok2vec").model.walk():
         if node.name == "elmo_mix":
-            weights = best.get_pipe("tok2vec").model.ops.softmax(node.get_param("weights"))
-            result["mix"] = {"weights": weights.tolist(), "gamma": float(node.get_param("gamma")[0])}
+            weights = np.exp(node.get_param("weights"))
+            result["mix"] = {"weights": (weights / weights.sum()).tolist(), "gamma": float(node.get_param("gamma")[0])}
     return {**result, "updates": progress["step"], "epochs": progress["epoch"], "peak_mb": peak_bytes() / 1e6}
 
 
@@ -184,7 +188,7 @@ def main() -> None:
     text = f"""\
 Entity precision, recall and F1 after {arguments.minutes:g} minutes of training with one thread on a core of its own,
 all at the same time; {counts["train"]:,} sentences, {counts["dev"]:,} dev, {counts["test"]:,} test.
-The arms differ in the tok2vec alone.
+The arms differ in the tok2vec alone. spaCy {version("spacy")}.
 
 {table(results)}"""
     print(text)
