@@ -20,7 +20,7 @@ SENTENCES = [[f"w{row}", "and", "x" * row] for row in range(60)]
 
 @pytest.fixture(autouse=True)
 def small_parts_and_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_writer, "PART_BYTES", 3000)
+    monkeypatch.setattr(vector_writer, "PART_BYTES", 20_000)
     monkeypatch.setattr(embedder_module, "_WINDOW_BYTES", 1)
 
 

@@ -1,4 +1,4 @@
-"""HDF5 files on disks that may be full.
+"""HDF5 files on disks that may be full, and with many objects.
 
 The HDF5 library may crash the process when it closes a file whose content it cannot write. Here Python writes for it,
 keeps the first error to itself until the file is closed, and raises it then.
@@ -12,6 +12,23 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import h5py
+
+_CACHE_BYTES, _NAME_BYTES, _LARGEST_CACHE = 256 << 10, 32, 128 << 20
+
+
+def limit_cache(file: h5py.File, num_objects: int) -> None:
+    """Keep HDF5's cache of an open file small, but large enough for the names of this many objects.
+
+    The cache counts the bytes on disk, up to 32 MB of them. In memory the header of a small dataset takes ten times as
+    much, so a file with a dataset for each sentence would take 300 MB. The names of a folder must fit as one block:
+    otherwise HDF5 evicts all else at each step, and starts a new block of the file for each attribute.
+    """
+    settings = file.id.get_mdc_config()
+    settings.set_initial_size = True
+    size = min(_CACHE_BYTES + _NAME_BYTES * num_objects, _LARGEST_CACHE)
+    settings.initial_size = settings.min_size = settings.max_size = size
+    settings.incr_mode = settings.flash_incr_mode = settings.decr_mode = 0
+    file.id.set_mdc_config(settings)
 
 
 class _Checked:

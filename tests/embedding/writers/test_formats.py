@@ -129,7 +129,7 @@ def check(path: Path, name: str, rows: list[Record]) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", TOKEN_FORMATS)
-@pytest.mark.parametrize("part_bytes", [1 << 30, 300])
+@pytest.mark.parametrize("part_bytes", [1 << 30, 3000])
 def test_out_as_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, layout: str, part_bytes: int) -> None:
     monkeypatch.setattr(module, "PART_BYTES", part_bytes)
     rows = records(LAYOUTS[layout])
@@ -146,7 +146,7 @@ def test_no_sentences_make_an_empty_file(tmp_path: Path, name: str) -> None:
         assert READERS[name](tmp_path / "out") == {}
 
 
-@pytest.mark.parametrize("part_bytes", [1 << 30, 300])
+@pytest.mark.parametrize("part_bytes", [1 << 30, 3000])
 def test_allennlps_sentence_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
     monkeypatch.setattr(module, "PART_BYTES", part_bytes)
     rows = records(LAYOUTS["all"])
@@ -161,7 +161,7 @@ def test_allennlps_sentence_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_sentence_index_that_is_too_large_is_left_out_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PART_BYTES", 300)
+    monkeypatch.setattr(module, "PART_BYTES", 3000)
     monkeypatch.setattr(hdf5, "LARGEST_SENTENCE_INDEX", 200)
     rows = records(LAYOUTS["all"])
     with VectorWriter(tmp_path / "out.hdf5", "hdf5", layout=LAYOUTS["all"]) as writer:
@@ -207,7 +207,7 @@ def test_names_tell_the_format() -> None:
 
 
 @pytest.mark.parametrize("layout", ["pooled", "pooled_all"])
-@pytest.mark.parametrize("part_bytes", [1 << 30, 300])
+@pytest.mark.parametrize("part_bytes", [1 << 30, 3000])
 def test_npy_is_one_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, part_bytes: int) -> None:
     monkeypatch.setattr(module, "PART_BYTES", part_bytes)
     rows = records(LAYOUTS[layout])
@@ -233,7 +233,7 @@ def test_npy_refuses_what_it_has_no_room_for() -> None:
 @pytest.mark.parametrize("name", TOKEN_FORMATS)
 def test_a_part_that_lacks_a_sentence_is_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Whatever may go wrong with a part, the output is never finished with sentences missing."""
-    monkeypatch.setattr(module, "PART_BYTES", 300)
+    monkeypatch.setattr(module, "PART_BYTES", 3000)
     rows = records(LAYOUTS["single"])
     with (
         pytest.raises(ConfigError, match=r"holds \d+ sentences; expected \d+"),

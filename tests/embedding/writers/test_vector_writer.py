@@ -25,7 +25,7 @@ def record(index: int) -> Record:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PART_BYTES", 400)  # some four sentences
+    monkeypatch.setattr(module, "PART_BYTES", 4400)  # some four sentences
 
 
 def run(path: Path, count: int, *, resume: bool = False, stop_at: int | None = None, **options: object) -> None:

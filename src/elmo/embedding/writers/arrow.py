@@ -45,6 +45,7 @@ def sentence_schema(layout: OutputLayout) -> pa.Schema:
 
 
 OFFSET_COLUMNS = ("starts", "stops")
+_TABLE_BYTES = 4 << 20
 
 
 def vector_columns(layout: OutputLayout) -> list[str]:
@@ -125,17 +126,29 @@ class ArrowFile:
 
 
 class ArrowPart:
-    """Sentences are held until the part is closed, and make one row group or record batch."""
+    """One row group of a Parquet file, or some record batches of an Arrow file.
+
+    Sentences become Arrow's arrays a few megabytes at a time: as Python objects they take several times the memory.
+    """
 
     def __init__(self, writer: Any, layout: OutputLayout) -> None:
         self._writer, self._layout = writer, layout
         self._records: list[Record] = []
+        self._num_bytes = 0
+        self._tables = [sentence_table([], layout)]
 
     def add(self, record: Record) -> None:
         self._records.append(record)
+        self._num_bytes += record.num_bytes
+        if self._num_bytes >= _TABLE_BYTES:
+            self._convert()
 
     def close(self) -> None:
-        table = sentence_table(self._records, self._layout)
-        self._records = []
-        self._writer.write_table(table)
+        self._convert()
+        self._writer.write_table(pa.concat_tables(self._tables))
+        self._tables = []
         self._writer.close()
+
+    def _convert(self) -> None:
+        self._tables.append(sentence_table(self._records, self._layout))
+        self._records, self._num_bytes = [], 0

@@ -19,12 +19,13 @@ import h5py
 import numpy as np
 
 from elmo.embedding.writers.record import OutputLayout, Record
-from elmo.storage.hdf5_file import checked_hdf5
+from elmo.storage.hdf5_file import checked_hdf5, limit_cache
 
 SENTENCE_INDEX = "sentence_to_index"
 TOKENS, ROW = "tokens", "row"
 LARGEST_SENTENCE_INDEX = 256 << 20
 """Characters; the index is one string that readers must hold whole, and beyond this it is left out."""
+_CACHE_STEP = 1024
 
 _TEXT_DTYPE = h5py.string_dtype("utf-8")
 _TEXT = h5py.h5t.py_create(_TEXT_DTYPE, logical=True)
@@ -40,14 +41,13 @@ class Hdf5:
             return len(file) - (SENTENCE_INDEX in file)
 
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
-        index: list[str] = []
         size = 0
         with checked_hdf5(target) as joined:
             for path in parts:
                 with h5py.File(path, "r") as part:
-                    found = part[SENTENCE_INDEX].asstr()[0]
-                    size += len(found)
-                    index = [*index, found] if size <= LARGEST_SENTENCE_INDEX else []
+                    limit_cache(part, len(part))
+                    limit_cache(joined, len(joined) + len(part))
+                    size += part[SENTENCE_INDEX].dtype.itemsize
                     for key in part:
                         if key != SENTENCE_INDEX:
                             # Copies the stored bytes: what was compressed stays so.
@@ -57,8 +57,8 @@ class Hdf5:
                     f"The file has no {SENTENCE_INDEX}: with {size:,} characters it would be more than most readers "
                     "can hold. Each sentence's vectors stand under its number, with its tokens as an attribute."
                 ]
-            # A sentence may stand in several parts; JSON readers take the last, as they should.
-            _write_index(joined, "{" + ", ".join(text[1:-1] for text in index if text != "{}") + "}")
+            place = _reserve_index(joined, size)
+        _join_indices(parts, target, place)
         return []
 
 
@@ -75,6 +75,8 @@ class Hdf5Part:
 
     def add(self, record: Record) -> None:
         name = str(record.index)
+        if len(self._index) % _CACHE_STEP == 0:
+            limit_cache(self._file, len(self._index) + _CACHE_STEP)
         # An array without elements cannot be cut into the chunks that compression works on.
         if self._compress and record.vectors.size:
             dataset = self._file.create_dataset(
@@ -92,10 +94,28 @@ class Hdf5Part:
         self._index[record.text] = name
 
     def close(self) -> None:
-        _write_index(self._file, json.dumps(self._index))
+        self._file[SENTENCE_INDEX] = np.array([json.dumps(self._index).encode("ascii")])
         self._file.close()
         self._path.write_bytes(self._content.getbuffer())
 
 
-def _write_index(file: h5py.File, text: str) -> None:
-    file.create_dataset(SENTENCE_INDEX, (1,), dtype=_TEXT_DTYPE)[0] = text
+def _reserve_index(file: h5py.File, size: int) -> int:
+    """Make the dataset of the index without content; returns the place of its bytes in the file."""
+    options = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    options.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    options.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    kind, space = h5py.h5t.py_create(np.dtype(f"S{size}")), h5py.h5s.create_simple((1,))
+    return int(h5py.h5d.create(file.id, SENTENCE_INDEX.encode(), kind, space, options).get_offset())
+
+
+def _join_indices(parts: Sequence[Path], target: Path, place: int) -> None:
+    """Write one JSON object of all, which HDF5 could write only from memory.
+
+    A sentence may stand in several parts; JSON readers take the last, as they should.
+    """
+    with target.open("rb+") as file:
+        file.seek(place)
+        for number, path in enumerate(parts):
+            with h5py.File(path, "r") as part:
+                file.write((b", " if number else b"{") + part[SENTENCE_INDEX][0][1:-1])
+        file.write(b"}")

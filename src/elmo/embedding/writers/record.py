@@ -12,6 +12,10 @@ import numpy as np
 
 from elmo.text.tokenizer import Offsets
 
+# What the Python objects take: a sentence of a pooled output is mostly these.
+_RECORD_BYTES = 1000
+_TOKEN_BYTES, _OFFSET_BYTES = 64, 128
+
 
 @dataclass(frozen=True)
 class Record:
@@ -40,7 +44,9 @@ class Record:
 
     @property
     def num_bytes(self) -> int:
-        return self.vectors.nbytes + 64 * len(self.tokens) + 4 * len(self.text)
+        """The memory that it takes, roughly."""
+        per_token = _TOKEN_BYTES if self.offsets is None else _TOKEN_BYTES + _OFFSET_BYTES
+        return _RECORD_BYTES + self.vectors.nbytes + per_token * len(self.tokens) + len(self.text)
 
     @property
     def tokens_as_json(self) -> str:
