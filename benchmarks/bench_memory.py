@@ -35,14 +35,14 @@ from elmo.explore.plots import new_figure, save
 HERE = Path(__file__).parent
 MAIN = "from elmo.commands import main; main()"
 TINY = str(HERE.parent / "tests" / "models" / "tiny")
-SIZES = (1, 4, 16)
+SIZES = (0.5, 2, 8)
 """Megabytes of text."""
 FORMATS = ("hdf5", "parquet", "arrow", "jsonl", "npz")
 PRETRAIN = ("training.updates=20", "data.batch_size=16", "training.log_every=10", "data.min_count=3")
 Measure = Callable[[Path, Path], float]
 
 
-def make_text(path: Path, megabytes: int) -> None:
+def make_text(path: Path, megabytes: float) -> None:
     words = (HERE / "text" / "wikipedia.txt").read_text(encoding="utf-8").split()
     chance, written = random.Random(0), 0
     with path.open("w", encoding="utf-8") as file:

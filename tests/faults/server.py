@@ -1,6 +1,6 @@
 """Runs `elmo` commands in forked children with faults: started with faults.c preloaded, so that imports cost once.
 
-A request is a JSON line {"arguments", "folder", "at", "action", "log"}; the answer is one with the exit code (negative:
+A request is a JSON line (`faults.commands.Server.run`); the answer is one with the exit code (negative:
 the signal that ended the child) and the number of operations, if the child lived to tell it.
 """
 
@@ -8,6 +8,7 @@ import ctypes
 import importlib
 import json
 import os
+import resource
 import sys
 
 import torch
@@ -17,10 +18,11 @@ from elmo.embedding.writers import vector_writer
 
 # What the commands import when they run.
 for name in (
-    "checkpoints.export", "commands.convert", "commands.embed", "commands.finetune", "commands.neighbours",
+    "checkpoints.export", "checkpoints.many_langs", "checkpoints.published", "commands.convert", "commands.embed",
+    "commands.embed_corpus", "commands.finetune", "commands.info", "commands.neighbours", "commands.paper.report",
     "commands.pretrain", "commands.task", "commands.training_run", "embedding.to_file", "embedding.writers.arrow",
-    "embedding.writers.hdf5", "embedding.writers.npz", "explore.neighbour_index", "pretrain.finetune", "pretrain.loop",
-    "tasks.adaptation", "tasks.trained",
+    "embedding.writers.hdf5", "embedding.writers.npz", "explore.neighbour_index", "paper.report",
+    "paper.table_1_tasks", "pretrain.finetune", "pretrain.loop", "scale.job", "tasks.adaptation", "tasks.trained",
 ):  # fmt: skip
     importlib.import_module(f"elmo.{name}")
 
@@ -43,6 +45,9 @@ def _run(request: dict[str, object], write_end: int) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     sys.argv = ["elmo", *request["arguments"]]  # type: ignore[misc]
+    os.environ.update(request["environment"])  # type: ignore[call-overload]
+    if size := request["file_size"]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))  # type: ignore[arg-type, type-var]
     faults = ctypes.CDLL(None)
     faults.faults_arm(os.fsencode(str(request["folder"])), ctypes.c_long(request["at"]), request["action"])  # type: ignore[arg-type]
     try:
@@ -65,7 +70,7 @@ def _run(request: dict[str, object], write_end: int) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    vector_writer.PART_BYTES = 3000
+    vector_writer.PART_BYTES = 30_000
     print("ready", flush=True)
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)

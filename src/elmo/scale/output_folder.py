@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 from elmo.errors import ConfigError
 from elmo.scale.partitions import Partition, is_local, open_filesystem
+from elmo.storage.atomic import fsync_path
 from elmo.storage.json_file import parse_json
 
 _SETTINGS = "_elmo.json"
@@ -71,8 +72,7 @@ class OutputFolder:
             )
         with suppress(FileNotFoundError):
             self._filesystem.rm(self._at(_SUCCESS))
-        self._filesystem.makedirs(self._at(_PARTIAL), exist_ok=True)
-        with self._filesystem.open(self._at(_SETTINGS), "wb") as file:
+        with self.write(_SETTINGS) as file:
             file.write(json.dumps(settings, indent=2, sort_keys=True).encode())
         return finished
 
@@ -101,6 +101,8 @@ class OutputFolder:
 
     def _move(self, partial: str, name: str) -> None:
         try:
+            if is_local(self._filesystem):
+                fsync_path(Path(partial))
             self._filesystem.mv(partial, self._at(name))
         except FileNotFoundError:
             # Another run has finished all partitions, this one too, and cleared what it took for leftovers.
