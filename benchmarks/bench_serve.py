@@ -4,9 +4,11 @@
 
 Four measurements over the same texts in each round: the Embedder in bulk, the Embedder with as many texts at a time as
 there are clients, the service with all clients, the service with one request at a time. The goals hold for every round.
-Library and service have seen every text once before the clock starts, so that both have cached the words. The server is
-a process of its own on loopback, the clients are another, and they share the machine's CPUs. That is why the clients
-write their requests by hand: httpx takes 3 ms of CPU time for one, as much as the model takes for some words.
+Library and service have seen every text once before the clock starts, so that both have cached the words. The service
+has built its index of example sentences by then: while it waits for requests, the building would slow down the library.
+The server is a process of its own on loopback, the clients are another, and they share the machine's CPUs. That is why
+the clients write their requests by hand: httpx takes 3 ms of CPU time for one, as much as the model takes for a few
+words.
 Without --model a biLM of the paper's size with random weights is made.
 """
 
@@ -85,12 +87,13 @@ def start(model: Path | str | None, threads: int) -> tuple[subprocess.Popen[str]
     command += ["--threads", str(threads)] if threads else []
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    url = ""
+    url, awaited = "", {"ready", "index ready"}
     for line in process.stderr:
         event = json.loads(line)
+        awaited.discard(event["event"])
         if event["event"] == "listening":
             url = event["address"]
-        if event["event"] == "ready":
+        if not awaited:
             break
     # The rest of the log must be read, or the server blocks.
     subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
@@ -211,6 +214,8 @@ def main() -> None:
         torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as scratch:
         model = options.model or make_model(Path(scratch) / "random")
+        if not options.model:
+            os.environ["ELMO_HOME"] = scratch  # nothing of the random model stays in the user's cache folder
         texts = read_texts(1024)
         embedder = Embedder(model, layers="average", pooling="mean")
         embedder.embed(texts)

@@ -10,6 +10,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from elmo.commands import app
+from elmo.tasks.trained import TrainedTask, task_folders
 
 TRAIN = "Ann\tB-PER\nleft\tO\nRome\tB-LOC\n\nBob\tB-PER\nsaw\tO\nNew\tB-LOC\nYork\tI-LOC\n\n" * 8
 SMALL = [
@@ -92,3 +93,26 @@ def test_bad_input_gets_one_sentence_and_code_2(data: Path, tmp_path: Path) -> N
 
 def test_settings_are_printed_as_toml() -> None:
     assert "[training]" in elmo("settings", "sentiment", "--preset", "paper").stdout
+
+
+def test_all_tasks_of_a_folder_are_trained_for_the_service(data: Path, tmp_path: Path) -> None:
+    for name, content in (
+        ("named_entities", TRAIN),
+        ("sentiment", "(4 (2 good) (2 film))\n(0 (2 bad) (2 film))\n" * 4),
+    ):
+        folder = tmp_path / "data" / name
+        folder.mkdir(parents=True)
+        for part in ("train", "dev"):
+            (folder / f"{part}.txt").write_text(content, encoding="utf-8")
+    settings = ["text.words.dim=12", "training.epochs=1", "training.batch_size=4"]
+    changes = [part for setting in settings for part in ("--set", setting)]
+    run = elmo("train-all", str(tmp_path / "data"), "-o", str(tmp_path / "tasks"), "--threads", "1", *changes)
+    assert run.stdout.rstrip().endswith(f"elmo serve --task {tmp_path / 'tasks'}")
+    assert {TrainedTask.load(each).task.name for each in task_folders(tmp_path / "tasks")} == {
+        "named_entities",
+        "sentiment",
+    }
+    (tmp_path / "data" / "sentiment" / "train.csv").write_text("", encoding="utf-8")
+    assert "found train.csv, train.txt" in refused("train-all", str(tmp_path / "data"), "-o", str(tmp_path / "again"))
+    assert "named as a task" in refused("train-all", str(tmp_path), "-o", str(tmp_path / "again"))
+    assert not (tmp_path / "again").exists()

@@ -79,24 +79,34 @@ class Server:
         return self.process.wait(60)
 
 
-@pytest.fixture(scope="session")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Random weights, a vocabulary and a softmax; 2 layers and the tokens', 16 numbers a vector."""
+def save_model(folder: Path, *, seed: int, num_layers: int) -> Path:
+    """Random weights, a vocabulary and a softmax; 16 numbers a vector."""
     config = BiLMConfig(
-        lstm=LstmConfig(cell_dim=16, projection_dim=8, num_layers=2),
+        lstm=LstmConfig(cell_dim=16, projection_dim=8, num_layers=num_layers),
         characters=CharacterScheme.utf8(),
         char_cnn=CharCnnConfig(character_dim=4, filters=((1, 4), (2, 8), (3, 8)), num_highway=1),
     )
     bilm = PretrainedBiLM(config)
-    generator = torch.Generator().manual_seed(5)
+    generator = torch.Generator().manual_seed(seed)
     initialise(bilm, generator)
     text = "the bank of the river was near a bank in town . we sat on it"
     bilm.vocabulary = Vocabulary.build(text.split())
     size = len(bilm.vocabulary.words)
     bilm.softmax = SoftmaxWeights(torch.randn(size, 8, generator=generator), torch.zeros(size))
-    folder = tmp_path_factory.mktemp("models") / "small"
     bilm.eval().save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with 2 layers and the tokens'."""
+    return save_model(tmp_path_factory.mktemp("models") / "small", seed=5, num_layers=2)
+
+
+@pytest.fixture(scope="session")
+def second_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another model, with 3 layers and the tokens'."""
+    return save_model(tmp_path_factory.mktemp("models") / "other", seed=6, num_layers=3)
 
 
 @pytest.fixture(scope="session")
@@ -133,6 +143,12 @@ def start_server(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
         if server.process.poll() is None:
             server.process.kill()
             server.process.wait(10)
+
+
+@pytest.fixture(scope="session")
+def pair(start_server: Callable[..., Server], second_folder: Path) -> Server:
+    """A server with a second model to compare with."""
+    return start_server("--compare", str(second_folder))
 
 
 @pytest.fixture(scope="session")

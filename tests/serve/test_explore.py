@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -110,36 +112,88 @@ def test_the_small_index_needs_no_folder_that_lasts(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_waits_for_the_small_index(
-    make_explorer: Callable[..., Explorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def allowed_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[threading.Semaphore]:
+    """How many more parts of the corpus the thread of the small index may embed."""
     monkeypatch.setenv("ELMO_HOME", str(tmp_path))
-    parts = threading.Semaphore(1)  # of the corpus that may be embedded
-    stream = Embedder.stream
+    parts, stream = threading.Semaphore(0), Embedder.stream
 
-    def slow(self: Embedder, sentences: Iterable[list[str]]) -> Iterator[EmbeddedSentence]:
+    def counted(self: Embedder, sentences: Iterable[list[str]]) -> Iterator[EmbeddedSentence]:
         if threading.current_thread().name == "elmo-index":
-            embedding.set()
             parts.acquire()
         yield from stream(self, sentences)
 
-    embedding = threading.Event()
-    monkeypatch.setattr(Embedder, "stream", slow)
+    monkeypatch.setattr(Embedder, "stream", counted)
+    yield parts
+    parts.release(1000)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true"
+        time.sleep(0.02)
+
+
+def test_nothing_waits_for_the_small_index(
+    make_explorer: Callable[..., Explorer], allowed_parts: threading.Semaphore
+) -> None:
     explorer = make_explorer()
     explorer.start()
-    assert embedding.wait(60)
-    with pytest.raises(ServiceError, match=r"is being built: [0-9]+ of 2,866 sentences") as refused:
+    wait_until(lambda: explorer.small_index.progress is not None)
+    with pytest.raises(ServiceError, match=r"is being built: 0 of 320 sentences") as refused:
         explorer.neighbours("We sat on the bank", 4, number=3)
     assert refused.value.status == 503
     assert explorer.senses(TEXTS)["layers"] == 3
-    parts.release(100)
+    assert len(explorer.map("bank", None, clusters=2, limit=20)["occurrences"]) >= 8  # needs no index
+    allowed_parts.release(11)  # the first 320 sentences, and 32 of all
+    wait_until(lambda: explorer.small_index.progress == "32 of 2,866 sentences")
+    first = explorer.neighbours("We sat on the bank", 4, number=3)
+    assert len(first["neighbours"]) == 3
+    assert first["index"]["num_sentences"] == 320 and first["building"] == "32 of 2,866 sentences"
+    allowed_parts.release(1000)
     explorer.small_index.wait()
-    assert len(explorer.neighbours("We sat on the bank", 4, number=3)["neighbours"]) == 3
+    complete = explorer.neighbours("We sat on the bank", 4, number=3)
+    assert complete["index"]["num_sentences"] == 2866 and complete["building"] is None
     explorer.stop()
     again = make_explorer()
     again.small_index.wait()
-    assert again.index().facts == explorer.index().facts  # cached, not built again
+    assert again.small_index._done == 0  # cached, not built again
+    assert again.index().facts == explorer.index().facts
     again.stop()
+
+
+def test_the_small_index_is_built_while_the_service_is_idle_or_when_it_is_asked_for(
+    make_explorer: Callable[..., Explorer], allowed_parts: threading.Semaphore
+) -> None:
+    explorer = make_explorer()
+    index, batcher = explorer.small_index, explorer.engine.batcher
+    may_end, running = threading.Event(), threading.Event()
+
+    def occupy() -> None:
+        running.set()
+        may_end.wait(60)
+
+    async def ask() -> None:
+        working = asyncio.ensure_future(batcher.call(occupy))
+        await asyncio.to_thread(running.wait, 60)
+        index.start()
+        allowed_parts.release(1)
+        await asyncio.to_thread(wait_until, lambda: index.progress is not None)
+        await asyncio.sleep(0.5)
+        assert index.progress == "0 of 320 sentences"
+        with pytest.raises(ServiceError, match="is being built"):
+            index.folder()
+        await asyncio.to_thread(wait_until, lambda: index.progress == "32 of 320 sentences")
+        may_end.set()
+        await working
+
+    try:
+        asyncio.run(ask())
+    finally:
+        may_end.set()
+    allowed_parts.release(1000)
+    explorer.stop()
 
 
 def test_a_stop_ends_the_building_and_leaves_nothing_half_written(

@@ -13,6 +13,9 @@ from elmo.errors import MissingExtraError
 
 def serve(
     model: options.Model = None,
+    compare: Annotated[
+        str | None, typer.Option(help="A second model that the page shows beside the first. Default: none.")
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every address.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", help="The port; 0 takes a free one.")] = 8080,
     workers: Annotated[int, typer.Option(help="Processes; they share the weights.")] = 1,
@@ -23,7 +26,10 @@ def serve(
     index: Annotated[
         Path | None, typer.Option(help="A neighbour index (elmo neighbours build). Default: a small one.")
     ] = None,
-    task: Annotated[list[Path] | None, typer.Option(help="A trained task model; may be given several times.")] = None,
+    task: Annotated[
+        list[Path] | None,
+        typer.Option(help="A trained task model, or a folder of several; may be given several times."),
+    ] = None,
     api_key_file: Annotated[
         Path | None, typer.Option(help="A file with the API key. Default: the variable ELMO_API_KEY.")
     ] = None,
@@ -58,6 +64,7 @@ def serve(
 
     settings = ServeSettings(
         model=model,
+        compare=compare,
         host=host,
         port=port,
         workers=workers,

@@ -38,30 +38,29 @@ def train(
     ] = False,
 ) -> None:
     """Train a task model. When it was stopped, the same command resumes it."""
-    from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
-    from elmo.tasks.catalog import find_task
-    from elmo.tasks.job import TaskJob, run
-
-    prepare_torch(training.threads)
-    task = find_task(name)
     changes = training.changes(*([f'elmo.place="{place}"'] if place else ()))
-    settings = read_settings(task.settings_type, training.config_file or training.preset, overrides=changes)
-    bilm = None if training.model == "none" else load(training.model)
-    job = TaskJob(
-        task,
-        settings,
-        training.train,
-        training.dev,
-        output,
-        test=training.test,
-        seeds=tuple(range(training.seeds)),
-        elmo_name=training.model or DEFAULT_MODEL,
-        cache=not no_cache,
-        cache_folder=cache,
-    )
-    with TaskProgress(task.headline) as progress:
-        results = run(job, bilm=bilm, report=progress.show)
-    _show(results, output)
+    _train(name, training, output, changes, cache=not no_cache, cache_folder=cache)
+
+
+@app.command("train-all")
+def train_all(
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="A folder with a folder for each task, which holds train.* and dev.*."),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for a folder with each task's model.")],
+    model: options.Model = None,
+    preset: options.Preset = "quick",
+    overrides: options.Overrides = None,
+    threads: options.Threads = 0,
+) -> None:
+    """Train a model for every task that a folder has data for. When it was stopped, the same command resumes it."""
+    found = [(name, _only_file(data / name, "train"), _only_file(data / name, "dev")) for name in _tasks_in(data)]
+    for name, train_file, dev_file in found:
+        typer.echo(f"{name}:")
+        training = TrainingOptions(train_file, dev_file, model=model, preset=preset, threads=threads)
+        _train(name, training, output / name, tuple(overrides or ()))
+    typer.echo(f"Look at them on the service's page: elmo serve --task {output}")
 
 
 @app.command()
@@ -150,6 +149,59 @@ def vectors(
         inputs, output, settings=chosen, tokenizer=tokenizer, say=lambda line: typer.echo(line, err=True)
     )
     typer.echo(f"{count:,} vectors: {output}")
+
+
+def _train(
+    name: str,
+    training: TrainingOptions,
+    output: Path,
+    changes: tuple[str, ...],
+    *,
+    cache: bool = True,
+    cache_folder: Path | None = None,
+) -> None:
+    from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
+    from elmo.tasks.catalog import find_task
+    from elmo.tasks.job import TaskJob, run
+
+    prepare_torch(training.threads)
+    task = find_task(name)
+    settings = read_settings(task.settings_type, training.config_file or training.preset, overrides=changes)
+    bilm = None if training.model == "none" else load(training.model)
+    job = TaskJob(
+        task,
+        settings,
+        training.train,
+        training.dev,
+        output,
+        test=training.test,
+        seeds=tuple(range(training.seeds)),
+        elmo_name=training.model or DEFAULT_MODEL,
+        cache=cache,
+        cache_folder=cache_folder,
+    )
+    with TaskProgress(task.headline) as progress:
+        results = run(job, bilm=bilm, report=progress.show)
+    _show(results, output)
+
+
+def _tasks_in(data: Path) -> list[str]:
+    """The tasks that a folder has folders for."""
+    names = [name for name in task_names() if (data / name).is_dir()]
+    if not names:
+        raise ConfigError(
+            f"{data} has no folder that is named as a task; expected one or more of {', '.join(task_names())}, "
+            "each with train.* and dev.*."
+        )
+    return names
+
+
+def _only_file(folder: Path, name: str) -> str:
+    files = sorted(folder.glob(f"{name}.*"))
+    if len(files) != 1:
+        found = ", ".join(file.name for file in files) or "none"
+        raise ConfigError(f"Expected one file {name}.* in {folder}; found {found}.")
+    return str(files[0])
 
 
 def _load(folder: Path) -> TrainedTask:

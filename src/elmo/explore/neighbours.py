@@ -171,6 +171,11 @@ class NeighbourIndex:
         found = self.occurrences[self.occurrences[:, 2] == self._word_id(word), :2]
         return sorted((int(sentence), int(position)) for sentence, position in found)
 
+    def counts(self) -> dict[str, int]:
+        """How often each word occurs."""
+        found = np.bincount(self.occurrences[:, 2], minlength=len(self.words))
+        return dict(zip(self.words, found.tolist(), strict=True))
+
     def _search(self, query: NDArray[np.float32], *, exact: bool) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Rows and similarities of every occurrence in the cells that are searched."""
         num_cells = len(self.cells)

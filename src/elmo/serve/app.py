@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI
@@ -34,7 +35,8 @@ class Service:
     def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
         self.engine: Engine | None = None
-        self.explorer: Explorer | None = None
+        self.explorers: dict[str, Explorer] = {}
+        """By the model's name; the first model comes first."""
         self.failure: str | None = None
         self.on_failure: Callable[[], None] = lambda: None
         """Called when the model cannot be loaded; stops the process that runs the app."""
@@ -43,17 +45,23 @@ class Service:
 
     def start(self, models: Models | None = None) -> None:
         """Load the models, unless they are given, and run a first batch."""
-        engine = Engine(models or open_models(self.settings), self.settings, self.metrics)
+        models = models or open_models(self.settings)
+        engine = Engine(models, self.settings, self.metrics)
         engine.warm_up()
-        self.explorer = Explorer(engine)
-        self.explorer.start()
+        first = self.explorers[models.name] = Explorer(engine)
+        first.start()
+        if models.second is not None:
+            # Its metrics are its own: those of the service are about the first model, which all other routes use.
+            settings = replace(self.settings, index=None, layers="average")
+            second = Engine(models.second, settings, Metrics())
+            self.explorers[models.second.name] = Explorer(second, corpus=first.corpus)
         self.engine = engine
 
     def stop(self) -> None:
-        if self.engine is not None:
-            self.is_idle = self.engine.stop()
-        if self.explorer is not None:
-            self.explorer.stop()
+        stopped = [explorer.engine.stop() for explorer in self.explorers.values()]
+        for explorer in self.explorers.values():
+            explorer.stop()
+        self.is_idle = all(stopped)
 
 
 def create_app(settings: ServeSettings, metrics: Metrics | None = None, models: Models | None = None) -> FastAPI:

@@ -142,6 +142,9 @@ class Batcher:
         self._short, self._long = _Lane(self._lock), _Lane(self._lock)
         self._numbers = itertools.count()
         self._stopping = False
+        self._running = 0
+        self._last_end = 0.0
+        """When the last batch or call ended."""
         self._threads = [
             threading.Thread(target=self._work, args=(lane,), name=name, daemon=True)
             for name, lane in (("short", self._short), ("long", self._long))
@@ -177,6 +180,12 @@ class Batcher:
             self._long.calls.append(_Call(function, request))
             self._long.changed.notify()
         return await self._result(request)
+
+    def is_idle(self, seconds: float) -> bool:
+        """Whether nothing runs or waits, and nothing did for so many seconds."""
+        with self._lock:
+            waiting = self._short.texts or self._long.texts or self._long.calls
+            return not waiting and not self._running and time.perf_counter() - self._last_end >= seconds
 
     def stop(self) -> bool:
         """End the threads when the queue is empty; False if one still runs after `STOP_SECONDS`."""
@@ -226,10 +235,14 @@ class Batcher:
                         lane.is_gathering = False
                     batch = lane.take(self._settings.max_batch_tokens)
                     self._show_queue()
+                self._running += 1
             if call is not None:
                 _run_call(call)
             elif batch:
                 self._run(lane, batch)
+            with self._lock:
+                self._running -= 1
+                self._last_end = time.perf_counter()
 
     def _show_queue(self) -> None:
         self._metrics.set("te_queue_size", len(self._short.texts) + len(self._long.texts))

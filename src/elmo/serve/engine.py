@@ -24,7 +24,7 @@ from elmo.serve.errors import ServiceError
 from elmo.serve.metrics import Metrics
 from elmo.serve.schemas import LARGEST_WEIGHT
 from elmo.serve.settings import ServeSettings
-from elmo.tasks.trained import TrainedTask
+from elmo.tasks.trained import TrainedTask, task_folders
 from elmo.text.tokenizer import Token, tokenize
 
 _MEGABYTE = 1 << 20
@@ -42,23 +42,31 @@ class Models:
     name: str
     bilm: PretrainedBiLM
     tasks: dict[str, TrainedTask]
+    second: Models | None = None
+    """The model to compare with."""
 
 
 def open_models(settings: ServeSettings) -> Models:
-    """Open the biLM and the task models, and refuse settings that do not fit them."""
-    model = DEFAULT_MODEL if settings.model is None else settings.model
-    place = locate(model)
-    bilm = load(place, precision=settings.precision)
+    """Open the biLMs and the task models, and refuse settings that do not fit them."""
+    name, bilm = _open(settings.model or DEFAULT_MODEL, settings)
     Embedder(bilm, layers=settings.layers, cache=None)
     if choose_layers(settings.layers, bilm.config.num_layers).form == "all":
         raise ConfigError("--layers all gives no single vector; choose a layer, average, top, concat or weights.")
     tasks: dict[str, TrainedTask] = {}
-    for folder in settings.tasks:
+    for folder in (each for given in settings.tasks for each in task_folders(given)):
         trained = TrainedTask.load(folder)
         if trained.task.name in tasks:
             raise ConfigError(f"Two models for the task {trained.task.name} were given; a service holds one of each.")
         tasks[trained.task.name] = trained
-    return Models(_served_name(model, place), bilm, tasks)
+    second = None if settings.compare is None else Models(*_open(settings.compare, settings), {})
+    if second is not None and second.name == name:
+        raise ConfigError(f"--compare names the model {name!r}, as --model does; give another one.")
+    return Models(name, bilm, tasks, second)
+
+
+def _open(model: str, settings: ServeSettings) -> tuple[str, PretrainedBiLM]:
+    place = locate(model)
+    return _served_name(model, place), load(place, precision=settings.precision)
 
 
 def _served_name(model: str, place: Path) -> str:

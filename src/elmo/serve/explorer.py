@@ -1,7 +1,7 @@
 """What the page asks beyond vectors: similarities, neighbours, maps, fills, tasks.
 
 Everything here runs on the batcher's thread for long work (`Batcher.call`), never on the event loop, and keeps to the
-limits that texts to embed have. The sentences to look in are an index that was given, or the one of `small_index`.
+limits that texts to embed have. The sentences to look in are an index that was given, or those of `small_index`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from elmo.pretrain.scoring import Candidate, Scorer
 from elmo.serve.answers import as_base64
 from elmo.serve.engine import Engine
 from elmo.serve.errors import ServiceError
-from elmo.serve.small_index import SmallIndex, small_corpus
+from elmo.serve.small_index import SmallCorpus, SmallIndex, small_corpus
 from elmo.tasks.task import Task
 
 MAX_SENSE_TOKENS = 256
@@ -43,10 +43,13 @@ _WINDOW = 10
 class Explorer:
     """Answers the page's questions with the engine's model."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, corpus: Callable[[], NeighbourIndex | SmallCorpus] | None = None) -> None:
+        """`corpus`: that of another model, for maps of the same sentences."""
         self.engine = engine
         self._index: NeighbourIndex | None = None
         self.small_index = SmallIndex(engine)
+        self._small_corpus = SmallCorpus()
+        self._other_corpus = corpus
 
     def senses(self, texts: Sequence[str]) -> dict[str, Any]:
         """Inner products of every two tokens on every two layers.
@@ -85,6 +88,7 @@ class Explorer:
             "neighbours": [asdict(each) for each in found],
             "static": static,
             "index": asdict(index.facts),
+            "building": self.small_index.progress,
         }
 
     def map(
@@ -150,12 +154,19 @@ class Explorer:
         return [trained.task.record(*pair) for pair in zip(examples, predictions, strict=True)]
 
     def index(self) -> NeighbourIndex:
-        """The index that was given, or the small one once it is built."""
-        if self._index is None:
-            opened = NeighbourIndex(self.engine.settings.index or self.small_index.folder())
+        """The index that was given, or as much of the small one as is built."""
+        folder = self.engine.settings.index or self.small_index.folder()
+        if self._index is None or self._index.folder != folder:
+            opened = NeighbourIndex(folder)
             check_same_model(self.engine.embedder("all"), opened)
             self._index = opened
         return self._index
+
+    def corpus(self) -> NeighbourIndex | SmallCorpus:
+        """The sentences that maps are drawn from."""
+        if self._other_corpus is not None:
+            return self._other_corpus()
+        return self.index() if self.engine.settings.index else self._small_corpus
 
     def start(self) -> None:
         """Open the index that was given (one of another model is refused), or begin to build the small one."""
@@ -180,29 +191,20 @@ class Explorer:
         _check_answer(sentence for example in examples for sentence in task.sentences(example))
 
     def _occurrences(self, word: str, limit: int) -> list[Occurrence]:
-        index = self.index()
-        spellings = [known for known in dict.fromkeys((word, word.lower(), word.capitalize())) if known in index.words]
+        corpus = self.corpus()
+        counts = corpus.counts()
+        spellings = [known for known in dict.fromkeys((word, word.lower(), word.capitalize())) if known in counts]
         # Upper and lower case often part a name from a word: they are mixed only where one of them is rare.
-        by_spelling = [index.occurrences_of(known) for known in spellings]
+        by_spelling = [corpus.occurrences_of(known) for known in spellings]
         usual = next((found for found in by_spelling if len(found) >= _ENOUGH_FOR_A_MAP), None)
         places = (usual or [place for found in by_spelling for place in found])[:limit]
         if len(places) < 3:
             raise ServiceError(
                 422,
                 f"The indexed corpus holds that word {len(places)} times; at least 3 are needed to draw a plane. "
-                f"Try {', '.join(self._frequent_words(word))}.",
+                f"Try {', '.join(_frequent_words(word, counts))}.",
             )
-        return [Occurrence(word, "", index.tokens(sentence), position) for sentence, position in places]
-
-    def _frequent_words(self, word: str, number: int = 5) -> list[str]:
-        """Words with enough occurrences for a map: those spelled most like this one, then the ambiguous ones."""
-        index = self.index()
-        counts = np.bincount(index.occurrences[:, 2], minlength=len(index.words))
-        enough = [
-            known for known, count in zip(index.words, counts.tolist(), strict=True) if count >= _ENOUGH_FOR_A_MAP
-        ]
-        ambiguous = [known for known in dict.fromkeys(each.word for each in read_occurrences()) if known in enough]
-        return list(dict.fromkeys([*get_close_matches(word.lower(), enough, n=2), *ambiguous]))[:number]
+        return [Occurrence(word, "", corpus.tokens(sentence), position) for sentence, position in places]
 
     def _own_occurrences(self, word: str, own: Sequence[str]) -> list[Occurrence]:
         token_lists = self.engine.tokens(own)
@@ -222,6 +224,13 @@ class Explorer:
         if position >= len(tokens):
             raise ServiceError(422, f"`position` is {position}; the text has the tokens 0 to {len(tokens) - 1}.")
         return tokens
+
+
+def _frequent_words(word: str, counts: dict[str, int], *, number: int = 5) -> list[str]:
+    """Words with enough occurrences for a map: those spelled most like this one, then the ambiguous ones."""
+    enough = [known for known, count in counts.items() if count >= _ENOUGH_FOR_A_MAP]
+    ambiguous = [known for known in dict.fromkeys(each.word for each in read_occurrences()) if known in enough]
+    return list(dict.fromkeys([*get_close_matches(word.lower(), enough, n=2), *ambiguous]))[:number]
 
 
 def typical_words(label: str, occurrences: Sequence[Occurrence], *, number: int = 3) -> list[str]:

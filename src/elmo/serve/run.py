@@ -35,6 +35,8 @@ def run(settings: ServeSettings) -> None:
     set_up_logs(settings.log_level)
     # What can be told before anything listens.
     locate(settings.model)
+    if settings.compare is not None:
+        locate(settings.compare)
     if settings.index is not None:
         NeighbourIndex(settings.index)
     sock = _bind(settings)

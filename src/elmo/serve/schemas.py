@@ -24,6 +24,10 @@ Layers = StrictInt | Annotated[list[LayerWeight], Field(max_length=64)] | Annota
 Dimensions = Annotated[StrictInt, Field(ge=1)]
 
 
+def as_list(inputs: str | list[str]) -> list[str]:
+    return [inputs] if isinstance(inputs, str) else inputs
+
+
 class _Body(BaseModel):
     # Clients of other servers send fields of those servers (pooling, user); they are ignored.
     model_config = ConfigDict(extra="ignore")
@@ -37,7 +41,7 @@ class _Inputs(_Body):
 
     @property
     def texts(self) -> list[str]:
-        return [self.inputs] if isinstance(self.inputs, str) else self.inputs
+        return as_list(self.inputs)
 
     @property
     def from_left(self) -> bool:
@@ -59,7 +63,11 @@ class EmbedLayersBody(_Inputs):
     layers: Layers = "all"
 
 
-class TokenizeBody(_Body):
+class _ModelBody(_Body):
+    model: StrictStr | None = Field(None, description="The model, or the one of --compare; default: the first.")
+
+
+class TokenizeBody(_ModelBody):
     inputs: Input
     add_special_tokens: StrictBool | None = True
 
@@ -81,17 +89,17 @@ class OpenAIBody(_Body):
     dimensions: Dimensions | None = None
 
 
-class SensesBody(_Body):
+class SensesBody(_ModelBody):
     inputs: Input
 
 
-class NeighboursBody(_Body):
+class NeighboursBody(_ModelBody):
     inputs: StrictStr
     position: Annotated[StrictInt, Field(ge=0, description="The token's index, from 0.")]
     number: Annotated[StrictInt, Field(ge=1, le=100)] = 10
 
 
-class MapBody(_Body):
+class MapBody(_ModelBody):
     word: Annotated[StrictStr, Field(max_length=500)]
     inputs: list[StrictStr] | None = Field(None, description="Sentences to search; default: the indexed corpus.")
     own: list[StrictStr] = Field([], description="Sentences to add to those; `own` of the answer tells their points.")
@@ -99,7 +107,7 @@ class MapBody(_Body):
     limit: Annotated[StrictInt, Field(ge=3, le=500)] = 200
 
 
-class FillBody(_Body):
+class FillBody(_ModelBody):
     inputs: StrictStr
     position: Annotated[StrictInt, Field(ge=0, description="The token's index, from 0.")]
     number: Annotated[StrictInt, Field(ge=1, le=100)] = 10

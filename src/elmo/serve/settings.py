@@ -18,10 +18,11 @@ class ServeSettings(Settings):
     """Every setting of the service, with the names of Hugging Face TEI where it has one."""
 
     model: str | None = setting(None, "A path, a bundled name or a Hub name; none is the bundled model.")
+    compare: str | None = setting(None, "A second model that the page shows beside the first.")
     precision: str = setting("float32", "The weights in memory: float32, float16 or int8.")
     layers: str = setting("average", "The layers of routes that have no `layers` field.")
     index: Path | None = setting(None, "A neighbour index; none is a small one of the package's own sentences.")
-    tasks: tuple[Path, ...] = setting((), "Trained task models.")
+    tasks: tuple[Path, ...] = setting((), "Trained task models, or folders of several.")
     cache_mb: int = setting(256, "Megabytes for cached word vectors, per worker; 0 caches nothing.", at_least=0)
 
     host: str = setting("127.0.0.1", "The address to listen on; 0.0.0.0 is every address of the machine.")

@@ -2,7 +2,10 @@
 
 It is built on a thread of its own when the service starts, and cached in the user's cache folder for the next start;
 where that cannot be written (a container's home often cannot), in a temporary folder for as long as the service runs.
-Until it is ready, what needs it is answered 503 with the progress; nothing else waits for it.
+The first few hundred sentences are indexed first, and neighbours are looked for among them until the index is complete.
+
+Building takes the cores that requests need: it stands still while the service is busy, unless a client asked for
+neighbours.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -29,8 +34,12 @@ from elmo.storage.locks import locked
 log = logging.getLogger("elmo.serve")
 
 CORPUS = Path(__file__).parent / "corpus" / "sentences.txt"
-_SENTENCES_AT_ONCE = 64
-"""The progress and a stop are seen between so many sentences."""
+FIRST_SENTENCES = 320
+"""These are ready in a second or two; the sentences with ambiguous words are among them."""
+_SENTENCES_AT_ONCE = 32
+"""The progress, a stop and a request are seen between so many sentences."""
+_IDLE_SECONDS = 0.3
+"""A service that had nothing to do for so long is idle. Clients that ask again and again pause for less."""
 _LOWER_PRIORITY = 10
 
 
@@ -44,8 +53,10 @@ class SmallIndex:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._folder: Path | None = None
+        self._is_complete = False
         self._failure: str | None = None
         self._done = self._total = 0
+        self._wanted = threading.Event()
         self._stopping = threading.Event()
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._thread = threading.Thread(target=self._run, name="elmo-index", daemon=True)
@@ -56,19 +67,24 @@ class SmallIndex:
             self._thread.start()
 
     def wait(self) -> None:
-        """Until the index is built or has failed."""
+        """Until the index is complete or has failed."""
         self.start()
         self._thread.join()
 
     def folder(self) -> Path:
-        """The folder of the complete index; before, an answer that says how far it is."""
+        """The folder of the index, or of its first part; before, an answer that says how far it is."""
+        self._wanted.set()
         self.start()
         if self._failure is not None:
             raise ServiceError(424, self._failure)
         if self._folder is None:
-            progress = f"{self._done:,} of {self._total:,} sentences" if self._total else "starting"
-            raise ServiceError(503, f"The index of example sentences is being built: {progress}.")
+            raise ServiceError(503, f"The index of example sentences is being built: {self.progress or 'starting'}.")
         return self._folder
+
+    @property
+    def progress(self) -> str | None:
+        """How many sentences are indexed; None if nothing is being built."""
+        return f"{self._done:,} of {self._total:,} sentences" if self._total and not self._is_complete else None
 
     def stop(self) -> None:
         """Stop building, and leave nothing behind but what the cache folder holds."""
@@ -82,13 +98,16 @@ class SmallIndex:
         """The embedder's stream in small parts, with the progress."""
         embedder, left = self.engine.embedder("all"), iter(sentences)
         while part := list(islice(left, _SENTENCES_AT_ONCE)):
+            while not (self._wanted.is_set() or self.engine.batcher.is_idle(_IDLE_SECONDS)):
+                if self._stopping.wait(_IDLE_SECONDS / 3):
+                    break
             if self._stopping.is_set():
                 raise _StoppedError
             yield from embedder.stream(part)
             self._done += len(part)
 
     def _run(self) -> None:
-        if sys.platform == "linux":  # there a priority is a thread's own, and its kernels' threads inherit it
+        if sys.platform == "linux":  # there a priority is a thread's own
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY)
         started = time.monotonic()
         try:
@@ -99,6 +118,7 @@ class SmallIndex:
             self._failure = f"The index of example sentences could not be built: {error}"
             log.exception("the index could not be built")
             return
+        self._is_complete = True
         log.info("index ready", extra={"facts": {"built": self._done, "seconds": round(time.monotonic() - started, 1)}})
 
     def _find_or_build(self) -> Path:
@@ -106,22 +126,54 @@ class SmallIndex:
         text = digest(CORPUS.read_bytes())
         try:
             cached = cache_home() / f"neighbours-{self.engine.bilm.digest()}-{text[:8]}"
-            # One of several workers builds it. The folder's own lock is taken while it is written.
-            with locked(cached.with_name(f"{cached.name}-build")):
-                if not (cached / "index.json").exists():
-                    self._build(cached)
+            if not (cached / "index.json").exists():
+                self._folder = self._build(self._scratch() / "first", FIRST_SENTENCES)
+                # One of several workers builds it. The folder's own lock is taken while it is written.
+                with locked(cached.with_name(f"{cached.name}-build")):
+                    if not (cached / "index.json").exists():
+                        self._build(cached)
             return cached
         except OSError as error:
             facts = {"error": type(error).__name__, "advice": "set ELMO_HOME to a folder that can be written"}
             log.warning("the index cannot be cached for the next start", extra={"facts": facts})
-        self._temporary = tempfile.TemporaryDirectory(prefix="elmo-", ignore_cleanup_errors=True)
-        return self._build(Path(self._temporary.name) / "index")
+        return self._build(self._scratch() / "index")
 
-    def _build(self, folder: Path) -> Path:
-        sentences = small_corpus()
+    def _scratch(self) -> Path:
+        """A folder for as long as the service runs."""
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="elmo-", ignore_cleanup_errors=True)
+        return Path(self._temporary.name)
+
+    def _build(self, folder: Path, most: int | None = None) -> Path:
+        sentences = small_corpus()[:most]
         self._done, self._total = 0, len(sentences)
         build_index(self, sentences, folder=folder, model=self.engine.models.name, layers="top")
         return folder
+
+
+class SmallCorpus:
+    """The sentences that come with the package, by their words: as `NeighbourIndex` has them, without vectors."""
+
+    @cached_property
+    def _sentences(self) -> list[list[str]]:
+        return small_corpus()
+
+    @cached_property
+    def _places(self) -> dict[str, list[tuple[int, int]]]:
+        places = defaultdict(list)
+        for number, tokens in enumerate(self._sentences):
+            for position, token in enumerate(tokens):
+                places[token].append((number, position))
+        return dict(places)
+
+    def counts(self) -> dict[str, int]:
+        return {word: len(places) for word, places in self._places.items()}
+
+    def occurrences_of(self, word: str) -> list[tuple[int, int]]:
+        return self._places[word]
+
+    def tokens(self, sentence: int) -> tuple[str, ...]:
+        return tuple(self._sentences[sentence])
 
 
 def small_corpus() -> list[list[str]]:

@@ -144,6 +144,16 @@ class TrainedTask:
             raise misfit
 
 
+def task_folders(folder: Path) -> list[Path]:
+    """The folder of a trained task itself, or the trained tasks in it, as `elmo task train-all` writes them."""
+
+    def is_task(each: Path) -> bool:
+        return (each / TASK_FILE).exists() or (each / "results.json").exists()
+
+    inside = sorted(each for each in folder.glob("*/") if is_task(each)) if not is_task(folder) else []
+    return inside or [folder]
+
+
 def best_seed(folder: Path) -> Path:
     """The folder of the seed with the best development score; the folder itself if it holds a single model."""
     if (folder / TASK_FILE).exists():

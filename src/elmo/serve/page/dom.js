@@ -38,6 +38,26 @@ export async function ask(route, body, signal) {
   }
 }
 
+let info = null;
+
+/** What the service says of itself, asked once. */
+export async function serviceInfo(signal) {
+  info ??= await ask("/info", undefined, signal);
+  return info;
+}
+
+/** Offer both models where the service has two; `state.model` is empty for the first. */
+export async function offerModels(form, state, signal) {
+  const { model_id: first, compare } = await serviceInfo(signal);
+  if (state.model !== compare) state.model = "";
+  const names = [["", first], ...(compare ? [[compare, compare]] : [])];
+  form.model.replaceChildren(...names.map(([value, name]) => element("option", { value, selected: value === state.model }, name)));
+  form.model.parentNode.hidden = !compare;
+}
+
+/** The field of a request that names the model, if it is not the first. */
+export const named = (model) => (model ? { model } : {});
+
 export function say(text) {
   document.getElementById("status").textContent = text;
 }
@@ -85,7 +105,7 @@ export function gallery(panel, state, examples) {
 
 /** Show the words of `state.text` as buttons, the one at `state.position` pressed; another one reruns the panel. */
 export async function chooseWord(panel, state, signal, shown = (token) => token) {
-  const tokens = (await ask("/tokenize", { inputs: state.text, add_special_tokens: false }, signal))[0].map((token) => token.text);
+  const tokens = (await ask("/tokenize", { inputs: state.text, add_special_tokens: false, ...named(state.model) }, signal))[0].map((token) => token.text);
   if (tokens.length > MOST_WORDS) throw new Error(`The sentence holds ${tokens.length} words; the most here is ${MOST_WORDS}. Shorten it.`);
   if (state.position >= tokens.length) state.position = 0;
   const words = panel.querySelector(".words");

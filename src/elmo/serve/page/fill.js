@@ -1,5 +1,5 @@
 // Fill: what the forward, the backward and the joint model expect in a word's place.
-import { ask, bars, chooseWord, element, gallery } from "./dom.js";
+import { ask, bars, chooseWord, element, gallery, named, offerModels } from "./dom.js";
 import { FILLS } from "./examples.js";
 
 const NAMES = [["forward", "From the left"], ["joint", "From both sides"], ["backward", "From the right"]];
@@ -10,14 +10,15 @@ export function create(panel) {
   const form = panel.querySelector("form");
   const result = panel.querySelector(".result");
   const { text, position } = FILLS[0];
-  const state = { text, position, number: 10 };
+  const state = { text, position, number: 10, model: "" };
   let answer = null;
 
-  const request = () => ({ route: "/fill", body: { inputs: state.text, position: state.position, number: state.number } });
+  const request = () => ({ route: "/fill", body: { inputs: state.text, position: state.position, number: state.number, ...named(state.model) } });
 
   async function run(signal) {
     answer = null;
     const inputs = state.text;
+    await offerModels(form, state, signal);
     await chooseWord(panel, state, signal, (token, place) => (place === state.position ? `[${token}]` : token));
     answer = await ask(request().route, { ...request().body, inputs }, signal);
     const word = answer.tokens[answer.position];
@@ -31,6 +32,10 @@ export function create(panel) {
   }
 
   form.addEventListener("input", () => { state.text = form.text.value; });
+  form.model.addEventListener("change", () => {
+    state.model = form.model.value;
+    panel.dispatchEvent(new Event("rerun"));
+  });
   const caption = () => `What the two language models expect instead of “${answer.tokens[answer.position]}” in: ${answer.tokens.join(" ")}`;
-  return { state, run, request, caption, show() { form.text.value = state.text; gallery(panel, state, FILLS); }, result: () => answer };
+  return { state, run, request, caption, show() { form.text.value = state.text; gallery(panel, state, FILLS); }, models: (first) => state.model || first, result: () => answer };
 }

@@ -1,5 +1,5 @@
 // The page: tabs, the state in the address, and what all panels share.
-import { ask, element, say } from "./dom.js";
+import { element, say, serviceInfo } from "./dom.js";
 import { asCurl, asPicture, asPython, copy, download } from "./share.js";
 import { paint, remember, remembered } from "./theme.js";
 import * as senses from "./senses.js";
@@ -16,7 +16,7 @@ for (const [name, module] of Object.entries({ senses, neighbours, map, fill, tas
   panels[name] = { section, tab, ran: false, work: new AbortController(), presets: { ...panel.state }, ...panel };
 }
 let current = "senses";
-let model = "unknown";
+let model = "unknown", both = "unknown";
 
 /** Back returns to the panel or question before; what only changes the view stays in one entry. */
 function address({ back = false } = {}) {
@@ -148,7 +148,7 @@ document.getElementById("share").addEventListener("click", async (event) => {
     if (kind === "python") await copy(asPython(panel.request()), "a Python program");
     if (kind === "link") await copy(location.origin + location.pathname + stateInAddress(), "a link to this");
     if (kind === "json") download(`elmo-${current}.json`, new Blob([JSON.stringify(panel.result(), null, 1)], { type: "application/json" }));
-    if (kind === "png") download(`elmo-${current}.png`, await asPicture(panel.section.querySelector(".result"), panel.caption(), `Model ${model}, drawn by elmo ${current}`));
+    if (kind === "png") download(`elmo-${current}.png`, await asPicture(panel.section.querySelector(".result"), panel.caption(), `Model ${panel.models?.(model) ?? both}, drawn by elmo ${current}`));
   } catch (error) {
     say(error.message);
   }
@@ -160,9 +160,10 @@ theme.addEventListener("change", () => { remember(theme.value); paint(theme.valu
 paint(theme.value);
 
 function describeModel() {
-  ask("/info").then((info) => {
+  serviceInfo().then((info) => {
     model = info.model_id;
-    document.getElementById("model").textContent = `Model ${info.model_id}: ${info.layers} layers of ${info.dimensions} numbers for each word.`;
+    both = info.compare ? `${model} and ${info.compare}` : model;
+    document.getElementById("model").textContent = `Model ${info.model_id}: ${info.layers} layers of ${info.dimensions} numbers for each word.${info.compare ? ` Beside it: ${info.compare}.` : ""}`;
   }).catch(() => {});
 }
 

@@ -1,5 +1,5 @@
 // Map: every occurrence of a word in two dimensions, on one layer or on two side by side.
-import { ask, element, gallery, marked } from "./dom.js";
+import { ask, element, gallery, marked, serviceInfo } from "./dom.js";
 import { WORDS } from "./examples.js";
 
 const SIZE = { width: 640, height: 420, edge: 30 };
@@ -10,6 +10,7 @@ export function create(panel) {
   const result = panel.querySelector(".result");
   const state = { word: WORDS[0].word, clusters: 2, layer: -1, beside: -1, own: "" };
   let answer = null;
+  let layers = [];
   let planes = [];
   let told = 0;
 
@@ -18,17 +19,27 @@ export function create(panel) {
 
   async function run(signal) {
     answer = null;
-    answer = await ask(request().route, request().body, signal);
-    const count = answer.layers.length;
-    if (state.layer < 0 || state.layer >= count) state.layer = Math.max(count - 2, 0);
+    const { route, body } = request(), { compare } = await serviceInfo(signal);
+    const [first, second] = await Promise.all([ask(route, body, signal), compare && ask(route, { ...body, model: compare }, signal)]);
+    answer = first;
+    layers = [...first.layers, ...layersOf(second, compare)];
+    const count = layers.length;
+    if (state.layer < 0 || state.layer >= count) state.layer = Math.max(first.layers.length - 2, 0);
     if (state.beside >= count) state.beside = -1;
-    const options = answer.layers.map((layer, place) => element("option", { value: place }, layer.name));
+    const options = layers.map((layer, place) => element("option", { value: place }, layer.name));
     form.layer.replaceChildren(...options);
     form.beside.replaceChildren(element("option", { value: -1 }, "nothing"), ...options.map((option) => option.cloneNode(true)));
     form.layer.value = state.layer;
     form.beside.value = state.beside;
     told = answer.own.length ? answer.own[0] : 0;
     draw();
+  }
+
+  /** The layers of the model to compare with. The groups and their cosines are the first model's, so it shows no cosines. */
+  function layersOf(second, name) {
+    // The user's own sentences may have other tokens there.
+    if (second?.occurrences.length !== answer.occurrences.length) return [];
+    return second.layers.map((layer) => ({ ...layer, name: `${layer.name} of ${name}`, within: null }));
   }
 
   const labels = () => answer.clusters.map((cluster) => cluster.label);
@@ -74,8 +85,8 @@ export function create(panel) {
 
   /** Put a plane's points where a layer has them; the browser animates the way. */
   function move(made, number) {
-    const layer = answer.layers[number];
-    made.places = scale(alike(layer.points, answer.layers[state.layer].points));
+    const layer = layers[number];
+    made.places = scale(alike(layer.points, layers[state.layer].points));
     made.points.forEach((point, index) => {
       const [x, y] = made.places[index];
       point.style.transform = `translate(${x}px, ${y}px)`;

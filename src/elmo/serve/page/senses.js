@@ -1,6 +1,7 @@
-// Senses: how similar one word is to all others, on each layer and in any mix of them.
-import { ask, element, floats, gallery } from "./dom.js";
+// Senses: how similar one word is to all others, on each layer and in any mix of them, with one model or two.
+import { ask, element, gallery, serviceInfo } from "./dom.js";
 import { SENSES } from "./examples.js";
+import { firstWeights, Similarities } from "./similarities.js";
 
 const { text, word } = SENSES[0];
 
@@ -9,23 +10,20 @@ export function create(panel) {
   const sliders = panel.querySelector(".sliders");
   const result = panel.querySelector(".result");
   const state = { text, word, weights: [], gamma: 1, measure: "cosine" };
-  let answer = null;
-  let products = null;
+  let views = []; // one for each model; the words are coloured by the first
   let drawn = null;
-  let senses = null;
   let layersOpen = false;
 
   async function run(signal) {
-    answer = null;
+    views = [];
     sliders.hidden = true;
     const { inputs, groups } = sentences();
-    answer = await ask("/senses", { inputs }, signal);
-    senses = groups;
-    products = floats(answer.products);
-    const count = answer.texts.flat().length;
-    if (state.word >= count) state.word = 0;
-    // Layer 0 does not see the sentence, so it cannot tell senses apart: it starts without weight.
-    if (state.weights.length !== answer.layers) state.weights = Array.from({ length: answer.layers }, (_, layer) => Math.min(layer, 1));
+    const { model_id: first, compare } = await serviceInfo(signal);
+    const names = compare ? [first, compare] : [first];
+    const answers = await Promise.all(names.map((model, number) => ask("/senses", { inputs, ...(number ? { model } : {}) }, signal)));
+    views = answers.map((answer, number) => new Similarities(names[number], answer, groups));
+    if (state.word >= views[0].tokens.length) state.word = 0;
+    if (state.weights.length !== views[0].layers) state.weights = firstWeights(views[0].layers);
     buildSliders();
     draw();
   }
@@ -48,7 +46,7 @@ export function create(panel) {
   /** What a layer knows, in words. */
   function meaningOf(layer) {
     if (!layer) return "the word alone";
-    if (layer === answer.layers - 1) return "the sentence, rather its meaning";
+    if (layer === views[0].layers - 1) return "the sentence, rather its meaning";
     return layer === 1 ? "the sentence, rather its grammar" : "the sentence";
   }
 
@@ -75,104 +73,68 @@ export function create(panel) {
     hideGamma();
   }
 
-  /** Inner product of two tokens under layer weights; `products` is (token, layer, token, layer). */
-  function product(one, other, weights) {
-    const count = answer.texts.flat().length, layers = answer.layers;
-    let sum = 0;
-    for (let l = 0; l < layers; l++) {
-      if (!weights[l]) continue;
-      for (let m = 0; m < layers; m++) sum += weights[l] * weights[m] * products[((one * layers + l) * count + other) * layers + m];
-    }
-    return sum;
+  /** The sliders mix the layers of every model that has as many; another one keeps equal weights. */
+  function rowsOf(view) {
+    const weights = view.layers === state.weights.length ? state.weights : firstWeights(view.layers);
+    return view.rows(weights, state.gamma, state.measure);
   }
 
-  function similarity(one, other, { weights, gamma }) {
-    const value = product(one, other, weights);
-    if (state.measure === "product") return gamma * gamma * value;
-    return value / Math.sqrt(Math.max(product(one, one, weights) * product(other, other, weights), 1e-12));
+  const chosenIn = (view) => (view === views[0] ? state.word : view.find(views[0].tokens[state.word]));
+
+  /** The mean similarity in the same and in other senses, by layer: for the saved file. */
+  function sensesIn(view) {
+    const chosen = chosenIn(view);
+    return chosen < 0 ? [] : rowsOf(view).map((row) => [row.name, ...view.compareSenses(view.pairs(chosen), row)]);
   }
 
-  function mixWeights() {
-    const total = state.weights.reduce((sum, weight) => sum + weight, 0);
-    return state.weights.map((weight) => (total ? weight / total : 0));
-  }
+  const number = (value) => element("strong", {}, value.toFixed(2));
 
-  /** Where the chosen word occurs: its number among all tokens, and its sentence. */
-  function occurrences() {
-    const spelled = (token) => token.text.toLowerCase();
-    const wanted = spelled(answer.texts.flat()[state.word]);
-    const found = [];
-    let token = 0;
-    answer.texts.forEach((tokens, sentence) => tokens.forEach((each) => {
-      if (spelled(each) === wanted) found.push({ token, sentence });
-      token += 1;
-    }));
-    return found;
-  }
-
-  /** Every two occurrences of the chosen word, and whether they are in one sense. */
-  function pairs() {
-    const found = occurrences();
-    return found.flatMap((one, place) => found.slice(place + 1).map((other) => ({ one, other, same: senses[one.sentence] === senses[other.sentence] })));
-  }
-
-  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-
-  /** Mean similarity of pairs in the same sense and in different ones; null where no pair is of the kind. */
-  function compareSenses(all, row) {
-    return [true, false].map((same) => {
-      const of = all.filter((pair) => pair.same === same).map((pair) => similarity(pair.one.token, pair.other.token, row));
-      return of.length ? mean(of) : null;
-    });
-  }
-
-  function summary(rows) {
-    const all = pairs(), mix = rows.at(-1);
-    const name = element("bdi", {}, answer.texts.flat()[state.word].text);
-    const line = (...parts) => element("p", { class: "summary" }, "“", name, "”: ", ...parts);
-    const number = (value) => element("strong", {}, value.toFixed(2));
-    const [same, other] = compareSenses(all, mix);
-    if (same !== null && other !== null) return [line("same sense ", number(same), ", other sense ", number(other)), byLayer(all, rows)];
+  /** What a model says of the chosen word: one line, and where senses can be compared, its layers. */
+  function summary(view) {
+    const chosen = chosenIn(view);
+    const name = element("bdi", {}, views[0].tokens[state.word].text);
+    const line = (...parts) => element("p", { class: "summary" }, ...(views.length > 1 ? [element("span", { class: "note" }, view.model), element("br")] : []), "“", name, "”: ", ...parts);
+    if (chosen < 0) return [line("this model has no such word")];
+    const rows = rowsOf(view), mix = rows.at(-1), all = view.pairs(chosen);
+    const [same, other] = view.compareSenses(all, mix);
+    if (same !== null && other !== null) return [line("same sense ", number(same), ", other sense ", number(other)), byLayer(view, all, rows)];
     if (all.length) {
-      const ranked = all.map((pair) => ({ ...pair, value: similarity(pair.one.token, pair.other.token, mix) })).sort((a, b) => b.value - a.value);
+      const ranked = all.map((pair) => ({ ...pair, value: view.similarity(pair.one.token, pair.other.token, mix) })).sort((a, b) => b.value - a.value);
       const tell = (pair) => `sentences ${pair.one.sentence + 1} and ${pair.other.sentence + 1} `;
       const [first, last] = [ranked[0], ranked.at(-1)];
       return [line("most alike in ", tell(first), number(first.value), ...(all.length > 1 ? ["; least alike in ", tell(last), number(last.value)] : []))];
     }
-    const [best] = drawn.at(-1).map((value, token) => ({ value, token })).filter(({ token }) => token !== state.word).sort((a, b) => b.value - a.value);
-    return [best ? line("nearest is “", element("bdi", {}, answer.texts.flat()[best.token].text), "” ", number(best.value)) : line("no other word to compare with")];
+    const [best] = view.tokens.map((token, place) => ({ token, place, value: view.similarity(chosen, place, mix) })).filter(({ place }) => place !== chosen).sort((a, b) => b.value - a.value);
+    return [best ? line("nearest is “", element("bdi", {}, best.token.text), "” ", number(best.value)) : line("no other word to compare with")];
   }
 
-  function byLayer(all, rows) {
+  function byLayer(view, all, rows) {
     const bar = (value) => {
       const cell = element("td", {}, value.toFixed(2));
       cell.style.backgroundSize = `${Math.max(0, Math.min(1, value)) * 100}% 100%`;
       return cell;
     };
     return element("table", { class: "compare" }, element("thead", {}, element("tr", {}, ["By layer", "same sense", "other sense"].map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, rows.map((row) => element("tr", { class: row.name === "mix" ? "mix" : null }, element("th", { scope: "row" }, row.name), compareSenses(all, row).map(bar)))));
+      element("tbody", {}, rows.map((row) => element("tr", { class: row.name === "mix" ? "mix" : null }, element("th", { scope: "row" }, row.name), view.compareSenses(all, row).map(bar)))));
   }
 
   function draw() {
-    if (!answer) return;
-    const rows = state.weights.map((_, layer) => {
-      const only = state.weights.map((_, each) => Number(each === layer));
-      return { name: layer ? `layer ${layer}` : "layer 0 (the word alone)", weights: only, gamma: 1 };
-    });
-    rows.push({ name: "mix", weights: mixWeights(), gamma: state.gamma });
-    const count = answer.texts.flat().length;
-    drawn = rows.map((row) => Array.from({ length: count }, (_, other) => similarity(state.word, other, row)));
+    if (!views.length) return;
+    const [view] = views, rows = rowsOf(view);
+    drawn = rows.map((row) => view.tokens.map((_, other) => view.similarity(state.word, other, row)));
     const focused = document.activeElement?.dataset?.word;
     let start = 0;
     const lines = [], tables = [];
-    answer.texts.forEach((tokens, number) => {
+    view.texts.forEach((tokens, number) => {
       lines.push(inMix(tokens, start, number));
       tables.push(element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Sentence ${number + 1}` }, inNumbers(tokens, start, rows, number)));
       start += tokens.length;
     });
     const details = element("details", { open: layersOpen, ontoggle: (event) => { layersOpen = event.target.open; } },
       element("summary", {}, "Every layer in numbers"), tables);
-    result.replaceChildren(...summary(rows), element("p", { class: "note" }, "Choose any word to compare the others with it."), ...lines, details);
+    const beside = views.length > 1 ? [element("div", { class: "columns" }, views.map((each) => element("div", {}, summary(each))))] : summary(view);
+    const note = `Choose any word to compare the others with it${views.length > 1 ? `; the colours are those of ${view.model}` : ""}.`;
+    result.replaceChildren(...beside, element("p", { class: "note" }, note), ...lines, details);
     if (focused !== undefined) result.querySelector(`[data-word="${focused}"]`)?.focus({ preventScroll: true });
   }
 
@@ -187,7 +149,7 @@ export function create(panel) {
   /** A sentence's words as buttons, as dark as they are similar in the mix. */
   function inMix(tokens, start, number) {
     const values = drawn.at(-1);
-    const apart = number && senses[number] !== senses[number - 1];
+    const { senses } = views[0], apart = number && senses[number] !== senses[number - 1];
     return element("div", { class: apart ? "line apart" : "line", dir: "auto", role: "group", "aria-label": `Sentence ${number + 1}` }, tokens.map((token, place) => {
       const chosen = start + place === state.word;
       const button = element("button", {
@@ -209,12 +171,15 @@ export function create(panel) {
   form.addEventListener("input", () => { state.text = form.text.value; });
   return {
     state, run, request,
-    caption: () => `How similar the other words are to “${answer.texts.flat()[state.word].text}”: ${state.measure}, layers mixed as ${mixWeights().map((weight) => weight.toFixed(2)).join(" : ")}`,
+    caption: () => `How similar the other words are to “${views[0].tokens[state.word].text}”: ${state.measure}, layers mixed as ${rowsOf(views[0]).at(-1).weights.map((weight) => weight.toFixed(2)).join(" : ")}`,
     show() {
       form.text.value = state.text;
       gallery(panel, state, SENSES);
     },
-    result: () => answer && { tokens: answer.texts, word: state.word, weights: mixWeights(), gamma: state.gamma, measure: state.measure,
-      rows: [...state.weights.map((_, layer) => `layer ${layer}`), "mix"], similarities: drawn },
+    result: () => views.length && {
+      tokens: views[0].texts, word: state.word, weights: rowsOf(views[0]).at(-1).weights, gamma: state.gamma, measure: state.measure,
+      rows: rowsOf(views[0]).map((row) => row.name), similarities: drawn,
+      senses: views.map((view) => ({ model: view.model, rows: sensesIn(view) })),
+    },
   };
 }

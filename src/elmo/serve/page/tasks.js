@@ -1,22 +1,20 @@
 // Tasks: the predictions of the task models that the server was given.
 import { ask, bars, element } from "./dom.js";
 
-/** Commands that work as they stand, but for the names of the data files. */
-const COMMANDS = [
-  ["Entities: who and where", "named_entities", "train.conll", "dev.conll"],
-  ["Sentiment: how it feels", "sentiment", "train.txt", "dev.txt"],
-  ["Roles: who did what to whom", "semantic_roles", "train.conll", "dev.conll"],
+/** What to type; the data files are the user's own. */
+const STEPS = [
+  ["Put your data into a folder, a folder for each task that you have data for", `data/named_entities/train.conll     data/named_entities/dev.conll
+data/sentiment/train.txt            data/sentiment/dev.txt
+data/semantic_roles/train.conll     data/semantic_roles/dev.conll`],
+  ["Train a model for each: minutes on two cores", "elmo task train-all data -o tasks"],
+  ["Start the service with them", "elmo serve --task tasks"],
 ];
 
 function howToGetOne() {
-  const commands = COMMANDS.map(([title, task, train, dev]) => [
-    element("h2", {}, title),
-    element("pre", { tabindex: 0, role: "region", "aria-label": title }, `elmo task train ${task} --train ${train} --dev ${dev} -o ${task}\nelmo serve --task ${task}`),
-  ]);
   return [
-    element("p", {}, "No task model is loaded. Train one on your own files (minutes on two cores), then start the service with it. ",
-      element("code", {}, "--task"), " may be given several times."),
-    ...commands.flat(),
+    element("p", {}, "No task model is loaded. Train them on your own files: entities (who and where), sentiment (how it feels), roles (who did what to whom), and three others."),
+    element("ol", {}, STEPS.map(([title, text]) => element("li", {}, title, element("pre", { tabindex: 0, role: "region", "aria-label": title }, text)))),
+    element("p", { class: "note" }, "The file formats are in docs/tasks.md."),
   ];
 }
 
@@ -124,5 +122,5 @@ export function create(panel) {
     panel.dispatchEvent(new Event("clear"));
   });
   const caption = () => `${state.task.replaceAll("_", " ")}: ${state.text}`;
-  return { state, run, request, caption, show, result: () => answer };
+  return { state, run, request, caption, show, models: (first) => first, result: () => answer };
 }

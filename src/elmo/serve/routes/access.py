@@ -33,14 +33,16 @@ async def _engine(request: Request) -> Engine:
     return service.engine
 
 
-async def _explorer(request: Request) -> Explorer:
-    await _engine(request)
-    return request.app.state.service.explorer
+def explorer_of(request: Request, model: str | None = None) -> Explorer:
+    """What answers the page's questions with a model; the first one if none is named."""
+    explorers: dict[str, Explorer] = request.app.state.service.explorers
+    if model is not None and model not in explorers:
+        raise ServiceError(404, f"`model` is not served here; this server has {' and '.join(map(repr, explorers))}.")
+    return explorers[model] if model is not None else next(iter(explorers.values()))
 
 
 # FastAPI runs a dependency that is not `async` in a thread, which costs more than the dependency itself.
 EngineOf = Annotated[Engine, Depends(_engine)]
-ExplorerOf = Annotated[Explorer, Depends(_explorer)]
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

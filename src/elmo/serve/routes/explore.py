@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,54 +11,61 @@ from fastapi.responses import Response
 
 from elmo.serve.answers import json_answer
 from elmo.serve.errors import ServiceError
-from elmo.serve.routes.access import DOCUMENTED, ExplorerOf, note, while_connected
-from elmo.serve.schemas import FillBody, MapBody, NeighboursBody, SensesBody, TaskBody
+from elmo.serve.explorer import Explorer
+from elmo.serve.routes.access import DOCUMENTED, EngineOf, explorer_of, note, while_connected
+from elmo.serve.schemas import FillBody, MapBody, NeighboursBody, SensesBody, TaskBody, as_list
 
-router = APIRouter(responses=DOCUMENTED, tags=["Explore"])
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"description": "No such model or task is served"}}
+router = APIRouter(responses=DOCUMENTED | _UNKNOWN, tags=["Explore"])
+
+
+async def _answer(request: Request, explorer: Explorer, work: Callable[[], Any]) -> Response:
+    """Run the work on the thread for long work."""
+    return json_answer(await while_connected(request, explorer.engine.batcher.call(work)))
 
 
 @router.post("/senses")
-async def senses(body: SensesBody, explorer: ExplorerOf, request: Request) -> Response:
+async def senses(body: SensesBody, _: EngineOf, request: Request) -> Response:
     """Tokens, and the inner products of all pairs of them on all pairs of layers (base64 of little-endian float32)."""
-    texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+    texts = as_list(body.inputs)
     if not texts:
         raise ServiceError(400, "`inputs` is empty; expected at least one text.")
     note(request, texts=len(texts))
-    work = explorer.engine.batcher.call(partial(explorer.senses, texts))
-    return json_answer(await while_connected(request, work))
+    explorer = explorer_of(request, body.model)
+    return await _answer(request, explorer, partial(explorer.senses, texts))
 
 
 @router.post("/neighbours")
-async def neighbours(body: NeighboursBody, explorer: ExplorerOf, request: Request) -> Response:
+async def neighbours(body: NeighboursBody, _: EngineOf, request: Request) -> Response:
     """The most similar occurrences in the indexed corpus, and the most similar words without context."""
-    work = explorer.engine.batcher.call(partial(explorer.neighbours, body.inputs, body.position, number=body.number))
-    return json_answer(await while_connected(request, work))
+    explorer = explorer_of(request, body.model)
+    work = partial(explorer.neighbours, body.inputs, body.position, number=body.number)
+    return await _answer(request, explorer, work)
 
 
 @router.post("/map")
-async def word_map(body: MapBody, explorer: ExplorerOf, request: Request) -> Response:
+async def word_map(body: MapBody, _: EngineOf, request: Request) -> Response:
     """A word's occurrences in two dimensions, on each layer above the token layer, with clusters."""
-    work = explorer.engine.batcher.call(
-        partial(explorer.map, body.word, body.inputs, own=body.own, clusters=body.clusters, limit=body.limit)
-    )
-    return json_answer(await while_connected(request, work))
+    explorer = explorer_of(request, body.model)
+    work = partial(explorer.map, body.word, body.inputs, own=body.own, clusters=body.clusters, limit=body.limit)
+    return await _answer(request, explorer, work)
 
 
 @router.post("/fill")
-async def fill(body: FillBody, explorer: ExplorerOf, request: Request) -> Response:
+async def fill(body: FillBody, _: EngineOf, request: Request) -> Response:
     """The words that the forward, the backward and the joint model expect at a token's position."""
-    work = explorer.engine.batcher.call(partial(explorer.fill, body.inputs, body.position, number=body.number))
-    return json_answer(await while_connected(request, work))
+    explorer = explorer_of(request, body.model)
+    return await _answer(request, explorer, partial(explorer.fill, body.inputs, body.position, number=body.number))
 
 
 @router.get("/tasks")
-async def tasks(explorer: ExplorerOf) -> list[dict[str, Any]]:
+async def tasks(_: EngineOf, request: Request) -> list[dict[str, Any]]:
     """The tasks of the served models, and the form of their input."""
-    return explorer.tasks()
+    return explorer_of(request).tasks()
 
 
-@router.post("/tasks/{name}", responses={404: {"description": "No model for that task is served"}})
-async def predict(name: str, body: TaskBody, explorer: ExplorerOf, request: Request) -> Response:
+@router.post("/tasks/{name}")
+async def predict(name: str, body: TaskBody, _: EngineOf, request: Request) -> Response:
     """The predictions of the task's model: an object for each sentence, pair or document."""
-    work = explorer.engine.batcher.call(partial(explorer.predict, name, body.inputs))
-    return json_answer(await while_connected(request, work))
+    explorer = explorer_of(request)
+    return await _answer(request, explorer, partial(explorer.predict, name, body.inputs))

@@ -74,6 +74,7 @@ async def info(engine: EngineOf) -> dict[str, Any]:
     settings, config = engine.settings, engine.bilm.config
     return {
         "model_id": engine.models.name,
+        "compare": engine.models.second and engine.models.second.name,
         "model_sha": None,
         "served_model_name": engine.models.name,
         "model_dtype": settings.precision,
