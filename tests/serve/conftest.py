@@ -43,11 +43,19 @@ FLAGS = [
 SOURCE = Path(__file__).parent.parent.parent / "src"
 
 
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true"
+        time.sleep(0.02)
+
+
 @dataclass
 class Server:
     """A server process, its address and what it logged."""
 
     process: subprocess.Popen[str]
+    reader: threading.Thread | None = None
     lines: list[str] = field(default_factory=list)
     url: str = ""
 
@@ -55,13 +63,9 @@ class Server:
         return [line for line in map(json.loads, list(self.lines)) if line["event"] == name]
 
     def wait_for(self, name: str, seconds: float = 60) -> dict[str, object]:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if found := self.events(name):
-                return found[0]
-            assert self.process.poll() is None, "\n".join(self.lines)
-            time.sleep(0.05)
-        raise AssertionError(f"{name} was not logged: {self.lines}")
+        wait_until(lambda: bool(self.events(name)) or self.process.poll() is not None, seconds)
+        assert self.events(name), "\n".join(self.lines)
+        return self.events(name)[0]
 
     def wait_until_ready(self, seconds: float = 90) -> None:
         end = time.monotonic() + seconds
@@ -75,8 +79,12 @@ class Server:
         raise AssertionError("the server did not become healthy: " + "\n".join(self.lines))
 
     def stop(self) -> int:
+        """Its exit code; all of its log is read then."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        code = self.process.wait(60)
+        assert self.reader is not None
+        self.reader.join(60)
+        return code
 
 
 def save_model(folder: Path, *, seed: int, num_layers: int) -> Path:
@@ -132,7 +140,8 @@ def start_server(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
             for line in process.stderr:
                 server.lines.append(line)
 
-        threading.Thread(target=collect, daemon=True).start()
+        server.reader = threading.Thread(target=collect, daemon=True)
+        server.reader.start()
         server.url = str(server.wait_for("listening")["address"])
         if ready:
             server.wait_until_ready()

@@ -136,17 +136,19 @@ def test_large_answers_come_in_pieces(server: Server, model_folder: Path) -> Non
 
 def test_tokenize(server: Server) -> None:
     text = "Don’t stop."
-    tokens = httpx.post(server.url + "/tokenize", json={"inputs": text}).json()[0]
+    tokens = httpx.post(server.url + "/tokenize", json={"inputs": text}, timeout=60).json()[0]
     assert [token["text"] for token in tokens] == ["<S>", "Do", "n't", "stop", ".", "</S>"]
     assert [token["special"] for token in tokens] == [True, False, False, False, False, True]
     assert [text[token["start"] : token["stop"]] for token in tokens[1:-1]] == ["Do", "n’t", "stop", "."]
-    plain = httpx.post(server.url + "/tokenize", json={"inputs": text, "add_special_tokens": False}).json()[0]
+    plain = httpx.post(server.url + "/tokenize", json={"inputs": text, "add_special_tokens": False}, timeout=60).json()[
+        0
+    ]
     assert plain == tokens[1:-1]
 
 
 def test_truncation(start_server: object, server: Server) -> None:
     long = " ".join(f"w{number}" for number in range(4100))
-    refused = httpx.post(server.url + "/embed", json={"inputs": long})
+    refused = httpx.post(server.url + "/embed", json={"inputs": long}, timeout=60)
     assert refused.status_code == 422 and "4100 tokens; the most is 4096" in refused.json()["error"]
     right = httpx.post(server.url + "/embed", json={"inputs": long, "truncate": True}, timeout=60).json()
     same = httpx.post(server.url + "/embed", json={"inputs": " ".join(long.split()[:4096])}, timeout=60).json()

@@ -7,7 +7,6 @@ import base64
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -30,7 +29,7 @@ from elmo.serve.explorer import Explorer, typical_words
 from elmo.serve.metrics import Metrics
 from elmo.serve.settings import ServeSettings
 from elmo.text.tokenizer import words
-from serve.conftest import Server
+from serve.conftest import Server, wait_until
 
 TEXTS = ["We sat on the bank.", "The bank was closed."]
 
@@ -126,13 +125,6 @@ def allowed_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[t
     monkeypatch.setattr(Embedder, "stream", counted)
     yield parts
     parts.release(1000)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not become true"
-        time.sleep(0.02)
 
 
 def test_nothing_waits_for_the_small_index(

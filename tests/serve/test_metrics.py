@@ -27,7 +27,7 @@ def samples(families: Any) -> dict[tuple[str, str], float]:
 @pytest.mark.parametrize("accept", ACCEPT)
 def test_a_server_gives_the_format_that_is_asked_for(server: Server, accept: str) -> None:
     assert httpx.post(server.url + "/embed", json={"inputs": ["a", "b"]}, timeout=60).status_code == 200
-    answer = httpx.get(server.url + "/metrics", headers={"accept": accept})
+    answer = httpx.get(server.url + "/metrics", headers={"accept": accept}, timeout=60)
     assert answer.headers["content-type"].partition(";")[0] == accept.partition(";")[0]
     found = samples(ACCEPT[accept](answer.text))
     assert {name for name, _ in found} >= {*COUNTERS, *GAUGES, *(f"{name}_bucket" for name in HISTOGRAMS)}

@@ -29,7 +29,7 @@ from elmo.errors import ConfigError, ElmoError
 from elmo.serve.app import create_app
 from elmo.serve.run import _bind
 from elmo.serve.settings import ServeSettings, read_api_key
-from serve.conftest import MAIN, Server
+from serve.conftest import MAIN, Server, wait_until
 
 Start = Callable[..., Server]
 
@@ -65,7 +65,7 @@ def test_it_listens_on_loopback_and_is_unhealthy_until_warm(
 
 def test_weights_of_eight_bits_answer_nearly_the_same(start_server: Start, server: Server) -> None:
     small = start_server("--precision", "int8")
-    assert httpx.get(small.url + "/info").json()["model_dtype"] == "int8"
+    assert httpx.get(small.url + "/info", timeout=60).json()["model_dtype"] == "int8"
     exact, near = (
         np.array(httpx.post(each.url + "/embed", json={"inputs": "the bank of the river"}, timeout=60).json()[0])
         for each in (server, small)
@@ -75,21 +75,24 @@ def test_weights_of_eight_bits_answer_nearly_the_same(start_server: Start, serve
 
 
 def test_health_page_and_docs(server: Server) -> None:
-    assert httpx.get(server.url + "/ping").status_code == 200
-    machine = httpx.get(server.url + "/")
+    assert httpx.get(server.url + "/ping", timeout=60).status_code == 200
+    machine = httpx.get(server.url + "/", timeout=60)
     assert machine.json() == {"status": "ok"}
-    browser = httpx.get(server.url + "/", headers={"accept": "text/html,*/*"})
+    browser = httpx.get(server.url + "/", headers={"accept": "text/html,*/*"}, timeout=60)
     assert browser.headers["content-type"].startswith("text/html")
-    for answer in (browser, *(httpx.get(f"{server.url}/page/{name}") for name in ("index.html", "main.js"))):
+    for answer in (
+        browser,
+        *(httpx.get(f"{server.url}/page/{name}", timeout=60) for name in ("index.html", "main.js")),
+    ):
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["cache-control"] == "no-cache"
     for path in ("/", "/health", "/info", "/page/main.js"):
-        head = httpx.head(server.url + path)
+        head = httpx.head(server.url + path, timeout=60)
         assert head.status_code == 200 and head.content == b""
-    assert httpx.get(server.url + "/docs").status_code == 200
-    paths = httpx.get(server.url + "/openapi.json").json()["paths"]
+    assert httpx.get(server.url + "/docs", timeout=60).status_code == 200
+    paths = httpx.get(server.url + "/openapi.json", timeout=60).json()["paths"]
     assert {"/embed", "/embed_all", "/embed_layers", "/v1/embeddings", "/senses", "/tasks/{name}"} <= paths.keys()
-    info = httpx.get(server.url + "/info").json()
+    info = httpx.get(server.url + "/info", timeout=60).json()
     assert info["model_id"] == "small" and info["layers"] == 3 and info["max_client_batch_size"] == 2048
 
 
@@ -148,7 +151,7 @@ def test_a_full_server_says_so_at_once(start_server: Start) -> None:
     assert refused[0].json()["error_type"] == "Overloaded" and refused[0].headers["retry-after"] == "1"
     assert value(server, "te_request_rejected") == len(refused)
     # The same server has the bundled model, which may have no softmax.
-    info = httpx.get(server.url + "/info").json()
+    info = httpx.get(server.url + "/info", timeout=60).json()
     answer = httpx.post(server.url + "/fill", json={"inputs": "a b", "position": 0}, timeout=60)
     assert info["can_fill"] == (answer.status_code == 200)
     if not info["can_fill"]:
@@ -164,14 +167,19 @@ def test_short_texts_do_not_wait_for_a_long_one(server: Server) -> None:
         assert httpx.post(server.url + "/embed", json=long, timeout=120).status_code == 200
         finished["long"] = time.monotonic()
 
-    thread = threading.Thread(target=ask_long)
-    thread.start()
-    time.sleep(0.3)
-    for _ in range(3):
-        assert httpx.post(server.url + "/embed", json={"inputs": "short"}, timeout=60).status_code == 200
-    finished["short"] = time.monotonic()
-    thread.join()
-    assert finished["short"] < finished["long"]
+    # A busy machine may stop this process until the long request has been answered; it will not do so five times.
+    for _ in range(5):
+        thread = threading.Thread(target=ask_long)
+        thread.start()
+        while thread.is_alive() and not value(server, "te_requests_in_work"):
+            time.sleep(0.02)
+        for _ in range(3):
+            assert httpx.post(server.url + "/embed", json={"inputs": "short"}, timeout=60).status_code == 200
+        finished["short"] = time.monotonic()
+        thread.join()
+        if finished["short"] < finished["long"]:
+            return
+    raise AssertionError("the short texts were never answered before the long ones")
 
 
 def test_clients_that_go_away_are_forgotten(server: Server) -> None:
@@ -179,11 +187,9 @@ def test_clients_that_go_away_are_forgotten(server: Server) -> None:
     for _ in range(3):
         with pytest.raises(httpx.TimeoutException):
             httpx.post(server.url + "/embed", json=body, timeout=0.3)
-    end = time.monotonic() + 30
-    while time.monotonic() < end and value(server, "te_requests_in_work"):
-        time.sleep(0.1)
-    assert value(server, "te_requests_in_work") == 0 and value(server, "te_queue_tokens") == 0
-    assert httpx.post(server.url + "/embed", json={"inputs": "short"}).status_code == 200
+    wait_until(lambda: value(server, "te_requests_in_work") == 0)
+    assert value(server, "te_queue_tokens") == 0
+    assert httpx.post(server.url + "/embed", json={"inputs": "short"}, timeout=60).status_code == 200
 
 
 def test_api_key_and_stopping_with_work_under_way(start_server: Start, tmp_path: Path) -> None:
@@ -191,11 +197,11 @@ def test_api_key_and_stopping_with_work_under_way(start_server: Start, tmp_path:
     key.write_text("secret-key\n")
     server = start_server("--api-key-file", str(key))
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic secret-key"}):
-        answer = httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=headers)
+        answer = httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=headers, timeout=60)
         assert answer.status_code == 401 and "Authorization: Bearer" in answer.json()["error"]
-    assert httpx.get(server.url + "/metrics").status_code == 401
+    assert httpx.get(server.url + "/metrics", timeout=60).status_code == 401
     for path in ("/health", "/docs", "/openapi.json", "/page/docs.js"):
-        assert httpx.get(server.url + path).status_code == 200
+        assert httpx.get(server.url + path, timeout=60).status_code == 200
     good = {"authorization": "Bearer secret-key"}
     assert httpx.post(server.url + "/embed", json={"inputs": "a"}, headers=good, timeout=60).status_code == 200
 
@@ -230,20 +236,17 @@ def test_the_key_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
 
 def test_workers_share_the_port_and_the_counters(start_server: Start) -> None:
     server = start_server("--workers", "2")
-    deadline = time.monotonic() + 60
-    while len(server.events("ready")) < 2 and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: len(server.events("ready")) == 2)
     for _ in range(12):
         assert httpx.post(server.url + "/embed", json={"inputs": "a word"}, timeout=60).status_code == 200
-    assert value(server, "te_request_success") == 12 and value(server, "te_embed_tokens") == 24
+    # One worker may have answered, but not counted yet, when the other one is asked.
+    wait_until(lambda: value(server, "te_request_success") == 12)
+    assert value(server, "te_embed_tokens") == 24
     # A worker that is killed comes back.
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
     assert len(children) == 2
     os.kill(int(children[0]), signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while len(server.events("ready")) < 3 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert len(server.events("ready")) == 3
+    wait_until(lambda: len(server.events("ready")) == 3)
     server.wait_until_ready()
     assert httpx.post(server.url + "/embed", json={"inputs": "a word"}, timeout=60).status_code == 200
     assert server.stop() == 0
@@ -256,7 +259,7 @@ def test_stopping_while_a_dead_worker_is_being_replaced(start_server: Start) -> 
     server.wait_for("worker died")  # the next one is born half a second later
     assert server.stop() == 0
     with pytest.raises(httpx.ConnectError):
-        httpx.get(server.url + "/health")
+        httpx.get(server.url + "/health", timeout=60)
 
 
 def test_stopping_leaves_work_behind_that_takes_too_long(
@@ -274,8 +277,7 @@ def test_stopping_leaves_work_behind_that_takes_too_long(
         while not value(server, "te_requests_in_work"):
             time.sleep(0.01)
         time.sleep(1)  # by now the model is at work, which it would be for a minute
-        server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(25) == 0
+        assert server.stop() == 0
         assert asked.exception() is not None or asked.result().status_code == 500
     assert server.events("stopped")
 
@@ -341,5 +343,5 @@ def test_a_body_that_does_not_end_is_refused() -> None:
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(dict(message))
 
-    asyncio.run(asyncio.wait_for(create_app(ServeSettings(body_seconds=0.1))(scope, receive, send), 10))
+    asyncio.run(asyncio.wait_for(create_app(ServeSettings(body_seconds=0.1))(scope, receive, send), 60))
     assert sent[0]["status"] == 408 and b"did not arrive" in sent[1]["body"]

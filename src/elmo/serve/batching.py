@@ -91,6 +91,8 @@ class _Lane:
         self.gathering = Gathering()
         self.is_gathering = False
         """The thread has texts and waits for more."""
+        self.is_waking = False
+        """The thread is about to be notified."""
         self.changed = threading.Condition(lock)
 
     def add(self, texts: Sequence[_Text], request: _Request) -> None:
@@ -167,7 +169,7 @@ class Batcher:
                 if own:
                     lane.add(own, request)
                     if not lane.is_gathering or self._is_enough(lane):  # the thread need not wake up for each text
-                        lane.changed.notify()
+                        self._wake(lane)
             self._show_queue()
         await self._result(request)
         self._metrics.add("te_embed_success", len(texts))
@@ -214,6 +216,17 @@ class Batcher:
         self._short.drop(request)
         self._long.drop(request)
         self._show_queue()
+
+    def _wake(self, lane: _Lane) -> None:
+        """Notify the thread once for all requests that this turn of the event loop brings: they run together."""
+        if not lane.is_waking:
+            lane.is_waking = True
+            asyncio.get_running_loop().call_soon(self._notify, lane)
+
+    def _notify(self, lane: _Lane) -> None:
+        with self._lock:
+            lane.is_waking = False
+            lane.changed.notify()
 
     def _is_enough(self, lane: _Lane) -> bool:
         """Whether the lane need not wait for more clients."""

@@ -72,6 +72,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.transport = _PatientTransport(transport, self)  # type: ignore[assignment]
         self._head_bytes = 0
         self._refused = False
         self._deadline: asyncio.TimerHandle | None = None
@@ -133,22 +134,30 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer 400, then discard what the client still sends.
+        """Answer 400, then discard what the client still sends."""
+        if self._head_bytes > self.settings.max_header_bytes:
+            msg = self._too_large
+        if self._idle_since is None:  # an earlier request of this connection is not answered yet
+            super().send_400_response(msg)
+            return
+        head = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(msg)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + (head + msg).encode("ascii"))
+        self.discard_rest()
+
+    @property
+    def expects_body(self) -> bool:
+        """Whether the client may still be sending the body of a request."""
+        return not self._refused and self.cycle is not None and self.cycle.more_body
+
+    def discard_rest(self) -> None:
+        """Send nothing more, and discard what still arrives for a while.
 
         Closing at once would reset the connection while the client sends, and the client could lose the answer.
         """
-        if self._head_bytes > self.settings.max_header_bytes:
-            msg = self._too_large
-        if (
-            self._idle_since is None
-        ):  # an earlier request of this connection is not answered yet: nothing can be waited for
-            super().send_400_response(msg)
-            return
         self._headers_arrived()
         self._refused = True
-        head = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(msg)}\r\nconnection: close\r\n\r\n"
-        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + (head + msg).encode("ascii"))
         self.transport.write_eof()
+        self.transport.resume_reading()
         self._deadline = self.loop.call_later(self.settings.header_seconds, self.transport.abort)
 
     @property
@@ -171,3 +180,19 @@ class Connection(HttpToolsProtocol):
             self._expect_headers()
         else:
             self.transport.abort()
+
+
+class _PatientTransport:
+    """A transport that uvicorn can close while the client is still sending, and the client gets its answer."""
+
+    def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
+        self._transport, self._connection = transport, connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def close(self) -> None:
+        if self._connection.expects_body and not self._transport.is_closing():
+            self._connection.discard_rest()
+        else:
+            self._transport.close()

@@ -4,8 +4,8 @@ It is built on a thread of its own when the service starts, and cached in the us
 where that cannot be written (a container's home often cannot), in a temporary folder for as long as the service runs.
 The first few hundred sentences are indexed first, and neighbours are looked for among them until the index is complete.
 
-Building takes the cores that requests need: it stands still while the service is busy, unless a client asked for
-neighbours.
+Building takes the cores that requests need, so it stands still while the service is busy; only the first part is built
+at once if a client asks for neighbours.
 """
 
 from __future__ import annotations
@@ -98,13 +98,18 @@ class SmallIndex:
         """The embedder's stream in small parts, with the progress."""
         embedder, left = self.engine.embedder("all"), iter(sentences)
         while part := list(islice(left, _SENTENCES_AT_ONCE)):
-            while not (self._wanted.is_set() or self.engine.batcher.is_idle(_IDLE_SECONDS)):
-                if self._stopping.wait(_IDLE_SECONDS / 3):
-                    break
+            while self._gives_way() and not self._stopping.wait(_IDLE_SECONDS / 10):
+                pass
             if self._stopping.is_set():
                 raise _StoppedError
             yield from embedder.stream(part)
             self._done += len(part)
+
+    def _gives_way(self) -> bool:
+        """Whether requests go first. A client that asked for neighbours waits for the first part alone."""
+        if not self._wanted.is_set():
+            return not self.engine.batcher.is_idle(_IDLE_SECONDS)
+        return self._folder is not None and not self.engine.batcher.is_idle(0)
 
     def _run(self) -> None:
         if sys.platform == "linux":  # there a priority is a thread's own
