@@ -1,9 +1,10 @@
 import json
+from typing import Any
 
 import pytest
 
-from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig, WordEmbeddingConfig
-from elmo.errors import ConfigError
+from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig, WordEmbeddingConfig, bilm_config
+from elmo.errors import CheckpointError, ConfigError
 from elmo.settings import from_dict, to_dict
 from elmo.text.characters import CharacterScheme
 
@@ -43,3 +44,17 @@ def test_unknown_activation_is_refused() -> None:
 def test_impossible_shapes_are_refused(make, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("bilm", "message"),
+    [
+        ({"lstm": {"cells": 3}}, r"unknown setting lstm\.cells\. Did you mean lstm\.cell_dim\?"),
+        (None, "config.json does not describe a biLM"),
+        ([], "config.json does not give lstm"),
+        ({"lstm": {}, "characters": {"kind": "codepoints"}, "char_cnn": {}}, "characters.table is missing"),
+    ],
+)
+def test_a_damaged_config_is_refused(bilm: Any, message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        bilm_config(bilm, source="config.json")

@@ -50,15 +50,16 @@ def test_code_in_the_file_does_not_run(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     for path, content in (("a.pth", pickle.dumps(Harmful())), ("b.pth", None)):
         (tmp_path / path).write_bytes(content) if content else saved(Harmful(), tmp_path / path)
-        with pytest.raises(CheckpointError, match=r"holds Python code besides weights|Cannot read"):
+        with pytest.raises(CheckpointError, match=r"holds Python code besides weights|cannot be read"):
             load_mapping(tmp_path / path, dim=4)
     assert not (tmp_path / "harmed").exists()
 
 
 @pytest.mark.parametrize(
-    ("value", "message"), [(torch.eye(3), r"shape \(3, 3\); expected a matrix of \(4, 4\)"), ({"a": 1}, "holds a dict")]
+    ("value", "message"),
+    [(torch.eye(3), r"shape \(3, 3\)\. Expected a matrix of \(4, 4\)"), ({"a": 1}, "holds a dict")],
 )
-def test_what_is_no_mapping_of_this_model(value: object, message: str, tmp_path: Path) -> None:
+def test_a_mapping_of_another_model_is_refused(value: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=message):
         load_mapping(saved(value, tmp_path / "m.pth"), dim=4)
 

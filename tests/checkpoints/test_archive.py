@@ -68,7 +68,7 @@ def test_a_cut_or_changed_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     refuse(path, "Cannot unpack", monkeypatch)
 
 
-def test_what_is_unpacked_is_gone_afterwards(tmp_path: Path) -> None:
+def test_the_unpacked_folder_is_deleted(tmp_path: Path) -> None:
     with unpacked(zip_with(tmp_path / "m.zip", ("a/b/options.json", b"{}"), ("__MACOSX/x", b""))) as folder:
         assert [file.name for file in folder.iterdir()] == ["options.json"]
     assert not folder.exists()

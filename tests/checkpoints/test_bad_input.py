@@ -91,7 +91,7 @@ HDF_CASES: dict[Callable[[Path], Path], str] = {
     missing_file: "no such file or folder",
     missing_tensor: "missing: CNN_high_0/W_carry",
     wrong_shape: "char_embed is (1, 2), expected (261, ",
-    text_for_numbers: "char_embed holds |S4, expected float32",
+    text_for_numbers: "holds |S4 in char_embed. Expected float32",
     unknown_activation: "activation is 'swish'; expected one of 'relu', 'tanh'",
     options_not_utf8: "options.json is not UTF-8",
     options_not_json: "options.json is not JSON",

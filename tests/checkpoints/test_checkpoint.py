@@ -40,7 +40,7 @@ def test_filling_takes_the_tensors_themselves(make_bilm) -> None:
         assert parameter.data_ptr() == tensors[name].data_ptr()
 
 
-def test_an_empty_model_does_not_wake_torchs_compiler() -> None:
+def test_an_empty_model_does_not_import_torchs_compiler() -> None:
     # Start values for parameters without memory import torch._dynamo, which takes longer than reading a model.
     code = """
 import sys

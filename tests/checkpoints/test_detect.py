@@ -58,7 +58,7 @@ def test_ours_opens_from_a_zip_and_outlives_it(make_bilm, tmp_path: Path) -> Non
     assert all(tensor.isfinite().all() for tensor in checkpoint.tensors.values())
 
 
-def test_nlpl_zips_tell_about_their_corpus(copy_of: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_card_has_nlpls_facts_about_the_corpus(copy_of: Callable[..., Path], tmp_path: Path) -> None:
     folder = copy_of("allennlp/relu2", "options.json", "weights.hdf5")
     (folder / "weights.hdf5").rename(folder / "model.hdf5")
     (folder / "meta.json").write_text('{"id": 193, "language": "eng", "corpus": {"tokens": 2270000000}}')
@@ -67,7 +67,7 @@ def test_nlpl_zips_tell_about_their_corpus(copy_of: Callable[..., Path], tmp_pat
     assert checkpoint.card["meta"]["language"] == "eng"
 
 
-def test_what_was_found_and_what_was_expected_is_told(tmp_path: Path) -> None:
+def test_the_error_has_what_was_found_and_expected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "folder").mkdir()
     with pytest.raises(CheckpointError) as raised:
@@ -84,13 +84,13 @@ def test_what_was_found_and_what_was_expected_is_told(tmp_path: Path) -> None:
     [
         ("notes.txt", b"hello", "is not a file of an ELMo model"),
         ("empty.bin", b"", "is an empty file"),
-        ("model.zip", b"PK but no zip", "not a complete zip"),
+        ("model.zip", b"PK but no zip", "a complete zip"),
         ("weights.hdf5", b"hello", "no options file beside it"),
         ("options.json", b'{"lstm": {}}', "no weights beside it"),
         ("options.json", b"\xff\xfe{", "no weights beside it"),
     ],
 )
-def test_single_files_that_are_no_model(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+def test_files_that_are_not_a_model(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(CheckpointError, match=message):
         open_checkpoint(tmp_path / name)

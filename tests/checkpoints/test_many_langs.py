@@ -115,11 +115,11 @@ def spoil_encoder(folder: Path, change) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda f: (f / "encoder.pkl").write_bytes(b""), "whole torch state dict"),
+        (lambda f: (f / "encoder.pkl").write_bytes(b""), "complete torch state dict"),
         (lambda f: (f / "encoder.pkl").write_bytes(b"garbage" * 100), "is damaged or holds Python code"),
         (
             lambda f: (f / "encoder.pkl").write_bytes((f / "encoder.pkl").read_bytes()[:-500]),
-            "whole torch state dict",
+            "complete torch state dict",
         ),
         (lambda f: torch.save([1, 2], f / "encoder.pkl"), "holds no state dict"),
         (
@@ -133,10 +133,10 @@ def spoil_encoder(folder: Path, change) -> None:
         (lambda f: spoil_encoder(f, lambda s: s.update(stray=torch.zeros(4))), "not part of the model: encoder.stray"),
         (lambda f: (f / "char.dic").unlink(), "Cannot read .*char.dic"),
         (lambda f: (f / "char.dic").write_bytes(b"\xff\xfe"), "char.dic is not UTF-8"),
-        (lambda f: (f / "char.dic").write_text("a\tb\n"), r"char.dic, line 1: found 'a\\tb'"),
+        (lambda f: (f / "char.dic").write_text("a\tb\n"), r"char.dic, line 1, is 'a\\tb'"),
         (lambda f: (f / "char.dic").write_text("a\t0\n"), "char.dic lacks <pad>, <eow>"),
         (lambda f: (f / "word.dic").write_text("a\t0\n"), "word.dic lacks <bos>"),
-        (lambda f: (f / "word.dic").write_text("a\t0\nb\t0\n"), "one id to two words"),
+        (lambda f: (f / "word.dic").write_text("<bos>\t0\n<eos>\t0\n<oov>\t1\n"), "a different id for every word"),
         (lambda f: (f / "cnn_tiny.json").write_text("{"), "cnn_tiny.json is not JSON"),
         (lambda f: (f / "cnn_tiny.json").write_text("{}"), "encoder is missing"),
         (

@@ -105,7 +105,7 @@ def test_removing_keeps_the_digests_by_which_a_change_is_noticed(server: WebServ
     obtain(model)
     remove(model)
     server.files[AI2 + "options.json"] += b"\n"
-    with pytest.raises(CheckpointError, match="gives another file than it did before"):
+    with pytest.raises(CheckpointError, match="gives another file than before"):
         obtain(model)
 
 
@@ -137,7 +137,7 @@ def test_options_of_another_model_are_refused(server: WebServer) -> None:
         load("ai2-small")
 
 
-def test_offline_says_what_to_put_where_and_takes_it(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_the_error_says_how_to_download_by_hand(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMO_OFFLINE", "1")
     model = catalogue()["ai2-small"]
     with pytest.raises(CheckpointError) as raised:

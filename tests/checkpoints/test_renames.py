@@ -22,7 +22,7 @@ def test_the_shape_is_that_of_what_is_written(model: str, table, golden: Path) -
         assert rename.stored_shape(checkpoint.tensors) == tuple(written.shape), rename.theirs
 
 
-def test_opening_a_model_does_not_wake_torchs_compiler(golden: Path) -> None:
+def test_opening_a_model_does_not_import_torchs_compiler(golden: Path) -> None:
     models = [str(golden / name) for name in ("allennlp/relu1", "bilm/word", "efml/word_char")]
     code = """
 import sys, elmo

@@ -41,7 +41,7 @@ def test_an_options_file_alone(
     (tmp_path / "elmo_options.json").write_text(json.dumps(options))
     facts = lines(info("-m", tmp_path / "elmo_options.json"))
     assert facts["parameters"] == f"{parameters} without softmax"
-    assert facts["characters"].startswith("UTF-8 bytes, 262 ids, 50 a word")
+    assert facts["characters"].startswith("UTF-8 bytes, 262 ids, 50 per word")
     assert facts["layers"] == f"3 of {2 * projection} dimensions"
     assert "without weights" in facts["format"]
 
@@ -66,15 +66,13 @@ def test_the_kernel_in_use_is_named() -> None:
 def test_json_is_for_programs() -> None:
     facts = json.loads(info("-m", GOLDEN / "efml/word_char", "--json"))
     assert facts["format"] == "ELMoForManyLangs"
-    assert facts["characters"]["kind"] == "codepoints"
-    assert facts["word_table"] == facts["vocabulary"] > 0
+    assert facts["bilm"]["characters"]["kind"] == "codepoints"
+    assert facts["bilm"]["word_embedding"]["num_words"] == facts["vocabulary"] > 0
     assert facts["softmax"] is None and facts["warm_state"] is False
-    assert facts["lstm"] == {
-        "layers": 2, "cells": 10, "projection": 6, "skip_connections": True, "cell_clip": 3.0, "projection_clip": 3.0,
-    }  # fmt: skip
+    assert facts["bilm"]["lstm"]["cell_dim"] == 10 and facts["bilm"]["lstm"]["projection_dim"] == 6
     assert facts["card"]["tokenizer"] == "UDPipe"
 
 
-def test_a_model_that_is_not_there() -> None:
+def test_a_missing_model() -> None:
     with pytest.raises(ElmoError, match="no such file or folder"):
         info("-m", "/no/such/model")

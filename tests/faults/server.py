@@ -18,7 +18,7 @@ from elmo.embedding.writers import vector_writer
 
 # What the commands import when they run.
 for name in (
-    "checkpoints.export", "checkpoints.many_langs", "checkpoints.published", "commands.convert", "commands.embed",
+    "checkpoints.many_langs", "checkpoints.published", "commands.convert", "commands.embed",
     "commands.embed_corpus", "commands.finetune", "commands.info", "commands.neighbours", "commands.paper.report",
     "commands.pretrain", "commands.task", "commands.training_run", "embedding.to_file", "embedding.writers.arrow",
     "embedding.writers.hdf5", "embedding.writers.npz", "explore.neighbour_index", "paper.report",

@@ -109,8 +109,8 @@ def test_a_failed_save_leaves_the_old_file(make_bilm: MakeBilm, tmp_path: Path, 
         ("elmo_layer.json", b'{"colour": 2}', r"do not fit.*unexpected keyword argument 'colour'"),
         ("elmo_layer.json", b'{"places": 3}', r"do not fit.*Missing key.*2.gamma"),
         ("elmo_layer.json", b'{"layers": [9]}', r"do not fit.*expected some of 0 to 2, this"),
-        ("elmo_layer.safetensors", b"x" * 50, r"Cannot read .*elmo_layer.safetensors"),
-        ("elmo_layer.safetensors", None, r"Cannot read .*elmo_layer.safetensors"),
+        ("elmo_layer.safetensors", b"x" * 50, r"elmo_layer.safetensors cannot be read"),
+        ("elmo_layer.safetensors", None, r"elmo_layer.safetensors cannot be read"),
     ],
 )
 def test_a_damaged_folder_says_what_is_wrong(

@@ -21,7 +21,7 @@ from elmo.storage.atomic import (
 )
 
 
-def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_failure_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file.txt"
     write_atomic(path, "old é")
     with pytest.raises(ZeroDivisionError), atomic_file(path) as partial:
@@ -65,7 +65,7 @@ def test_a_full_disk_is_one_error_that_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_atomic(path, "old")
     with (
-        pytest.raises(WriteError, match=r"Cannot write .*file: No space left on device\. .* unchanged"),
+        pytest.raises(WriteError, match=r"Cannot write .*file: No space left on device\. Nothing was changed"),
         atomic_file(path),
     ):
         Path("/dev/full").write_text("x")
@@ -101,7 +101,7 @@ def test_a_folder_is_replaced_and_foreign_files_stay(
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_what_a_killed_process_left_is_put_right(tmp_path: Path) -> None:
+def test_files_of_a_killed_process_are_restored(tmp_path: Path) -> None:
     """A kill between the two steps of a replacement, and one while the staging folder is filled."""
     folder = tmp_path / "folder"
     write_atomic(atomic._backup(folder) / "model", "old")
@@ -119,7 +119,7 @@ def test_space_is_reserved(tmp_path: Path) -> None:
     assert path.stat().st_size == 1 << 20 <= path.stat().st_blocks * 512
 
 
-def test_a_place_is_tried_before_it_is_needed(tmp_path: Path) -> None:
+def test_a_path_is_checked_before_it_is_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert check_writable(tmp_path / "new" / "folders" / "a.png") == tmp_path / "new" / "folders" / "a.png"
     assert check_writable(tmp_path / "file") == tmp_path / "file"

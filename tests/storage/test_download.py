@@ -60,11 +60,9 @@ def test_a_broken_connection_is_resumed(server: WebServer, address: str, tmp_pat
     assert [asked for _, asked in server.requests] == [None, "bytes=1000000-", "bytes=1500000-"]
 
 
-def test_a_download_that_was_given_up_is_resumed_by_the_next_call(
-    server: WebServer, address: str, tmp_path: Path
-) -> None:
+def test_a_failed_download_is_resumed_by_the_next_call(server: WebServer, address: str, tmp_path: Path) -> None:
     server.breaks = [1_000_000, 0, 0, 0, 0, 0]
-    with pytest.raises(CheckpointError, match=r"the connection ended before.* next try resumes.* save it as .*file"):
+    with pytest.raises(CheckpointError, match=r"connection ended before.* next attempt resumes.* save it as .*file"):
         fetch(address, tmp_path / "file")
     assert names(tmp_path) == {"file.download", "file.download.json"}
     assert fetch(address, tmp_path / "file").read_bytes() == CONTENT
@@ -99,7 +97,7 @@ def test_another_file_at_the_address_is_refused(server: WebServer, address: str,
     target = fetch(address, tmp_path / "file")
     target.unlink()
     server.files["/model/weights.hdf5"] = b"changed"
-    with pytest.raises(CheckpointError, match=r"gives another file than it did before .*file\.sha256 and try again"):
+    with pytest.raises(CheckpointError, match=r"gives another file than before .*file\.sha256 and try again"):
         fetch(address, target)
     assert names(tmp_path) == {"file.sha256", "file.download.json"}
     digest_file(target).unlink()
@@ -128,18 +126,18 @@ def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         fetch(address, tmp_path / "file")
 
 
-def test_offline_files_that_are_there_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_files_are_used_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMO_OFFLINE", "1")
     (tmp_path / "file").write_bytes(b"by hand")
     assert fetch("http://nowhere.invalid/file", tmp_path / "file").read_bytes() == b"by hand"
 
 
-def test_a_full_disk_keeps_what_arrived(server: WebServer, address: str, tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_partial_download(server: WebServer, address: str, tmp_path: Path) -> None:
     """The limit on the size of files stands in for a disk without space: writes fail in the same place."""
     code = (
         "import sys, resource; from pathlib import Path; from elmo.storage.download import fetch\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, resource.RLIM_INFINITY))\n"
-        "try:\n    fetch(sys.argv[1], Path(sys.argv[2]))\nexcept ValueError as error:\n    print(error)"
+        "try:\n    fetch(sys.argv[1], Path(sys.argv[2]))\nexcept OSError as error:\n    print(error)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, address, tmp_path / "file"], capture_output=True, text=True, check=True
@@ -165,7 +163,7 @@ def test_processes_share_one_download(server: WebServer, address: str, tmp_path:
     assert len(server.requests) == 1 and (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_a_killed_process_leaves_what_the_next_one_resumes(server: WebServer, address: str, tmp_path: Path) -> None:
+def test_the_next_process_resumes_after_a_kill(server: WebServer, address: str, tmp_path: Path) -> None:
     server.delay.clear()
     code = (
         "import sys; from pathlib import Path; from elmo.storage.download import fetch\n"

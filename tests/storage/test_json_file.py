@@ -38,7 +38,7 @@ def test_a_surrogate_pair_and_64_bits_are_fine() -> None:
         (None, "No such file"),
     ],
 )
-def test_one_error_for_all_that_is_wrong(content: bytes | None, message: str, tmp_path: Path) -> None:
+def test_one_error_names_every_problem(content: bytes | None, message: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "x.json").write_bytes(content)
     limit = 1000 if content and b"xxx" in content else 1 << 20

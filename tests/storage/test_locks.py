@@ -16,7 +16,7 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
     assert not list(folder.parent.iterdir()), "a lock file was left behind"
 
 
-def test_a_folder_in_use_is_free_when_its_last_user_leaves(tmp_path: Path) -> None:
+def test_a_folder_is_unused_after_its_last_user(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     with in_use(folder), in_use(folder), unused(folder) as free:
         assert not free

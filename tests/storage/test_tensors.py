@@ -30,7 +30,7 @@ def test_shared_and_transposed_memory(tmp_path: Path) -> None:
     assert torch.equal(found["a"], found["b"]) and torch.equal(found["turned"], table.T)
 
 
-def test_others_may_read_it(tmp_path: Path) -> None:
+def test_the_file_is_readable_by_others(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     save_tensors({"a": torch.ones(1)}, tmp_path / "file")
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "plain").stat().st_mode

@@ -7,10 +7,10 @@ trained (`elmo.pretrain`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from elmo.errors import ConfigError
-from elmo.settings import Settings, required, setting
+from elmo.errors import CheckpointError, ConfigError
+from elmo.settings import Settings, from_dict, required, setting
 from elmo.text.characters import CharacterScheme
 
 Activation = Literal["relu", "tanh"]
@@ -126,3 +126,14 @@ class BiLMConfig(Settings):
     def output_dim(self) -> int:
         """Width of each layer: both directions concatenated."""
         return 2 * self.lstm.projection_dim
+
+
+def bilm_config(bilm: Any, *, source: str) -> BiLMConfig:
+    """The architecture in the `bilm` object of a config.json."""
+    try:
+        config = from_dict(BiLMConfig, bilm if isinstance(bilm, dict) else {}, source=source)
+    except ConfigError as error:
+        raise CheckpointError(f"{source} does not describe a biLM. {error} Copy the model again.") from error
+    if config.characters is not None and config.characters.kind == "codepoints" and config.characters.table is None:
+        raise CheckpointError(f"{source}: characters.table is missing. Copy the model again.")
+    return config

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoints import published
+from elmo.checkpoints.checkpoint import refuse
 from elmo.checkpoints.torch_pickle import is_plain_tensor, read_torch_pickle
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import ConfigError
 
 _PREFIX = "ai2-aligned-"
 
@@ -31,10 +32,8 @@ def load_mapping(align: str | Path, *, dim: int) -> Tensor:
         loaded = torch.from_numpy(loaded.astype(np.float32))
     if not is_plain_tensor(loaded) or loaded.shape != (dim, dim):
         found = f"the shape {tuple(loaded.shape)}" if isinstance(loaded, Tensor) else f"a {type(loaded).__name__}"
-        raise CheckpointError(
-            f"{path} holds {found}; expected a matrix of ({dim}, {dim}), the width of this model's vectors. Give the "
-            "mapping that belongs to the model."
-        )
+        expected = f"a matrix of ({dim}, {dim}), the width of this model's vectors"
+        refuse(path, f"holds {found}", expected, "Give the mapping of this model.")
     return loaded.detach().float()
 
 

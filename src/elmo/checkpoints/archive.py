@@ -1,7 +1,7 @@
 """Zip files of models (NLPL's repository, ELMoForManyLangs' downloads), unpacked safely.
 
-A zip that names files outside its folder, holds links, or unpacks to more than the disk holds is refused before
-anything is written.
+A zip with paths outside its folder, with links, or that unpacks to more than the free disk space is refused before any
+file is written.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def check_zip(archive: Path) -> None:
 
 @contextmanager
 def _translated(archive: Path) -> Iterator[None]:
-    """Translate whatever zipfile raises for a damaged file into one error."""
+    """Translate every exception of zipfile for a damaged file into one error."""
     try:
         yield
     except CheckpointError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -47,7 +47,7 @@ class Checkpoint:
 
 
 def fill(bilm: BiLM, tensors: dict[str, Tensor], *, source: str) -> None:
-    """Put the tensors into the model without copying them; every parameter must be there, with its shape."""
+    """Assign tensors to the model without copying them; every parameter must be present, with its shape."""
     expected = {name: tuple(parameter.shape) for name, parameter in bilm.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     check_shapes(expected, found, extra=[name for name in found if name not in expected], source=source)
@@ -57,7 +57,7 @@ def fill(bilm: BiLM, tensors: dict[str, Tensor], *, source: str) -> None:
 def check_shapes(
     expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], *, extra: list[str], source: str
 ) -> None:
-    """Refuse weights that are not those of the model, naming all that are missing, superfluous or of another shape."""
+    """Refuse weights that are not those of the model, with the names that are missing, extra or of another shape."""
     missing = [name for name in expected if name not in found]
     wrong = [
         f"{name} is {found[name]}, expected {shape}"
@@ -69,8 +69,13 @@ def check_shapes(
     if problems:
         raise CheckpointError(
             f"The weights in {source} do not fit the model that its options describe ({'; '.join(problems)}). "
-            "Check that the weights and the options belong together and that the weights are complete."
+            "Check that the options belong to these weights and that the weights are complete."
         )
+
+
+def refuse(source: object, found: str, expected: str, advice: str = "Copy or download it again.") -> NoReturn:
+    """Raise the error for a file that is not what it should be."""
+    raise CheckpointError(f"{source} {found}. Expected {expected}. {advice}")
 
 
 @contextmanager
@@ -80,10 +85,9 @@ def describing_bilm(source: object, *, expected: str) -> Iterator[None]:
         yield
     except CheckpointError:
         raise
-    except KeyError as error:
-        raise CheckpointError(f"{source}: {error.args[0]} is missing. Expected {expected}.") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{source} does not describe a biLM: {error} Expected {expected}.") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise CheckpointError(f"{source} does not describe a biLM: {reason}. Expected {expected}.") from error
 
 
 def empty_bilm(config: BiLMConfig, kind: type[BiLM] = BiLM) -> BiLM:
@@ -93,7 +97,7 @@ def empty_bilm(config: BiLMConfig, kind: type[BiLM] = BiLM) -> BiLM:
 
 
 class _NoInitialization(TorchFunctionMode):
-    """Skips torch's random initialization: on meta tensors it imports torch's compiler, which takes seconds."""
+    """Skips torch's random initialization, which on meta tensors imports torch's compiler for seconds."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from elmo.checkpoints import native
 from elmo.checkpoints.archive import unpacked
-from elmo.checkpoints.checkpoint import Checkpoint, some_names
+from elmo.checkpoints.checkpoint import Checkpoint, refuse, some_names
 from elmo.errors import CheckpointError
 from elmo.storage.json_file import read_json_object
 
@@ -45,10 +45,8 @@ def _find_hdf(path: Path) -> Callable[[Path | None], Checkpoint] | None:
     if (files.weights is None or hdf5.holds_something_else(files.weights)) and tensorflow.find(path) is not None:
         return None
     if files.weights is None:
-        raise CheckpointError(
-            f"{files.options} describes a model, but there are no weights beside it. Put its hdf5 file there, such as "
-            f"{files.options.stem.replace('options', 'weights')}.hdf5."
-        )
+        expected = f"{files.options.stem.replace('options', 'weights')}.hdf5, for example"
+        refuse(files.options, "has no weights beside it", expected, "Put the hdf5 file there.")
     options, weights = files.options, files.weights
     return lambda vocabulary: hdf5.read(options, weights, vocabulary=vocabulary)
 
@@ -100,7 +98,7 @@ def open_and_name(path: str | Path, *, vocabulary: str | Path | None = None) -> 
             opened = _open(folder, words, shown=path)
         return replace(opened, format=f"zip of {opened.format}")
     if path.suffix == ".zip" and path.is_file():
-        raise CheckpointError(f"{path} is not a complete zip file. Copy or download it again.")
+        refuse(path, "is damaged", "a complete zip file")
     return _open(path, words, shown=path)
 
 

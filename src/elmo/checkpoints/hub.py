@@ -1,7 +1,7 @@
 """Download models from the Hugging Face Hub, and upload them.
 
-The Hub's own client downloads, with its own cache (`HF_HOME`) and locks; `ELMO_OFFLINE` applies too. Its
-`ModelHubMixin` is not used, because it dictates the constructor and the content of `config.json`.
+huggingface_hub downloads, with its own cache (`HF_HOME`) and locks; `ELMO_OFFLINE` applies too. Its `ModelHubMixin` is
+not used, because it prescribes the constructor and the content of `config.json`.
 """
 
 from __future__ import annotations

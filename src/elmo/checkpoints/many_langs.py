@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig, WordEmbeddingConfig
-from elmo.checkpoints.checkpoint import Checkpoint, describing_bilm, empty_bilm, some_names
+from elmo.checkpoints.checkpoint import Checkpoint, describing_bilm, empty_bilm, refuse, some_names
 from elmo.checkpoints.renames import AS_IS, ZERO_ROW_IN_FRONT, Rename, StoredArray, Transform, read_renamed
 from elmo.checkpoints.torch_pickle import is_plain_tensor, read_torch_pickle
 from elmo.errors import CheckpointError, ConfigError
@@ -73,7 +73,7 @@ def read(folder: Path) -> Checkpoint:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the architecture and the lexicons say about the tensors."""
+    """The architecture, from its file and the lexicons."""
 
     config: BiLMConfig
     vocabulary: Vocabulary | None
@@ -85,7 +85,7 @@ def _plan(folder: Path, architecture: dict[str, Any]) -> _Plan:
     encoder, embedder = architecture["encoder"], architecture["token_embedder"]
     for part, name, known in (("encoder", encoder["name"], "elmo"), ("token_embedder", embedder["name"], "cnn")):
         if name.lower() != known:
-            raise ConfigError(f"its {part} is of the kind {name!r}, and only {known!r} is a biLM of the paper.")
+            raise ConfigError(f"its {part} is of the kind {name!r}, and only {known!r} is supported.")
     lstm = LstmConfig(
         cell_dim=encoder["dim"],
         projection_dim=encoder["projection_dim"],
@@ -102,7 +102,7 @@ def _plan(folder: Path, architecture: dict[str, Any]) -> _Plan:
     words = _read_lexicon(folder / "word.dic") if embedder["word_dim"] > 0 else None
     characters = _read_lexicon(folder / "char.dic") if embedder["char_dim"] > 0 else None
     vocabulary = None if words is None else _vocabulary(words, folder / "word.dic")
-    # Without characters, the linear layer after the word vectors is applied to the table once, here.
+    # Without characters, the linear layer after the word vectors is applied to the table here.
     width = embedder["word_dim"] if characters is not None else lstm.projection_dim
     config = BiLMConfig(
         lstm,
@@ -146,31 +146,25 @@ def _read_lexicon(path: Path) -> dict[str, int]:
     for number, line in enumerate(text.rstrip("\n").split("\n"), start=1):
         token, _, index = ("\t" + line.strip()).rpartition("\t")
         if not re.fullmatch(r"[0-9]{1,9}", index) or "\t" in token[1:]:
-            raise CheckpointError(f"{path}, line {number}: found {line[:40]!r}. Expected a token, a tab and its id.")
+            refuse(f"{path}, line {number},", f"is {line[:40]!r}", "a token, a tab and its id")
         ids[token[1:] or "\u3000"] = int(index)
     return ids
 
 
 def _vocabulary(ids: dict[str, int], path: Path) -> Vocabulary:
+    _require(ids, (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN), path)
     by_id = {index: word for word, index in ids.items()}
-    if len(by_id) != len(ids):
-        raise CheckpointError(f"{path} gives one id to two words. Expected a different id for every word.")
-    if max(by_id) > 2 * len(by_id) + 1000:
-        raise CheckpointError(
-            f"{path} has ids up to {max(by_id):,} for {len(by_id):,} words. Expected consecutive ids."
-        )
+    if len(by_id) != len(ids) or max(by_id) > 2 * len(by_id) + 1000:
+        found = f"has {len(by_id):,} ids up to {max(by_id):,} for {len(ids):,} words"
+        refuse(path, found, "a different id for every word, numbered consecutively")
     # An id that no word has is a row that is never looked up.
     words = tuple(by_id.get(index, f"<unused{index}>") for index in range(max(by_id) + 1))
-    if missing := [token for token in (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN) if token not in ids]:
-        raise CheckpointError(f"{path} lacks {', '.join(missing)}, the special tokens of a vocabulary.")
     return Vocabulary(words, begin_sentence=BEGIN_SENTENCE, end_sentence=END_SENTENCE, unknown=UNKNOWN)
 
 
 def _scheme(ids: dict[str, int], max_characters: int, path: Path) -> CharacterScheme:
     special = (PADDING, _BEGIN_WORD, _END_WORD, BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
-    missing = [name for name in special if name not in ids]
-    if missing:
-        raise CheckpointError(f"{path} lacks {some_names(missing)}. Expected all of {' '.join(special)}.")
+    _require(ids, special, path)
     padding, begin_word, end_word, begin, end, unknown = (ids[name] + 1 for name in special)
     table = CharacterIds(
         padding=padding, begin_word=begin_word, end_word=end_word,
@@ -181,10 +175,15 @@ def _scheme(ids: dict[str, int], max_characters: int, path: Path) -> CharacterSc
     return CharacterScheme("codepoints", max_characters, table)
 
 
+def _require(ids: dict[str, int], special: tuple[str, ...], path: Path) -> None:
+    if missing := [name for name in special if name not in ids]:
+        refuse(path, f"lacks {some_names(missing)}", f"the special tokens {' '.join(special)}")
+
+
 def _read_pickle(path: Path) -> dict[str, Tensor]:
-    loaded = read_torch_pickle(path, expected="a whole torch state dict")
+    loaded = read_torch_pickle(path, expected="a complete torch state dict")
     if not isinstance(loaded, dict) or not all(map(is_plain_tensor, loaded.values())):
-        raise CheckpointError(f"{path} holds no state dict (names and tensors). Expected an ELMoForManyLangs model.")
+        refuse(path, "holds no state dict (names and tensors)", "a pickle of ELMoForManyLangs")
     return {str(name): tensor.detach().float() for name, tensor in loaded.items()}
 
 

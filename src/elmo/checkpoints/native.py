@@ -8,7 +8,7 @@
     README.md              the model card, if there is one
 
 Weights may be stored as float32, float16, bfloat16, or int8 with one scale per row; in memory they are float32. A
-float32 file is memory-mapped: opening it takes no time, and processes on one machine share its pages.
+float32 file is memory-mapped: it opens immediately, and processes on one machine share its pages.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from elmo.bilm.config import BiLMConfig
+from elmo.bilm.config import BiLMConfig, bilm_config
 from elmo.bilm.model import BiLMState
-from elmo.checkpoints.architecture import bilm_config
-from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights
+from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, refuse
 from elmo.errors import CheckpointError, ConfigError
 from elmo.settings import to_dict
-from elmo.storage.atomic import fsync_path, staging_folder, write_atomic
+from elmo.storage.atomic import atomic_folder, fsync_path, staging_folder, write_atomic
 from elmo.storage.json_file import read_json_object
 from elmo.storage.tensors import save_tensors
 from elmo.text.vocabulary import Vocabulary
@@ -58,7 +57,7 @@ def matches(folder: Path) -> bool:
         return (folder / CONFIG_FILE).is_file() and (folder / WEIGHTS_FILE).is_file()
 
 
-def read(folder: Path, *, with_softmax: bool = True) -> Checkpoint:
+def read(folder: Path) -> Checkpoint:
     """Open a model folder; tensors stay memory-mapped until they are used."""
     plain = _read_config(folder / CONFIG_FILE)
     config = bilm_config(plain.get("bilm"), source=str(folder / CONFIG_FILE))
@@ -70,11 +69,11 @@ def read(folder: Path, *, with_softmax: bool = True) -> Checkpoint:
     warm_state = None
     if warm[0] is not None and warm[1] is not None:
         warm_state = _warm_state(warm[0], warm[1], config, folder / WEIGHTS_FILE)
-    softmax = _read_softmax(folder / SOFTMAX_FILE) if with_softmax and (folder / SOFTMAX_FILE).exists() else None
+    softmax = _read_softmax(folder / SOFTMAX_FILE) if (folder / SOFTMAX_FILE).exists() else None
     words = folder / VOCABULARY_FILE
     vocabulary = Vocabulary.load(words, **_special_tokens(plain, folder / CONFIG_FILE)) if words.exists() else None
     if config.word_embedding is not None and vocabulary is None:
-        raise CheckpointError(f"{folder} holds a word-id model, but no {VOCABULARY_FILE}. Copy the whole folder.")
+        refuse(folder, f"holds a word-id model, but no {VOCABULARY_FILE}", "all files of the model")
     card = plain.get("card", {})
     return Checkpoint(config, tensors, vocabulary, softmax, warm_state, card if isinstance(card, dict) else {})
 
@@ -98,10 +97,19 @@ def write(checkpoint: Checkpoint, folder: Path, *, storage: str = "float32") -> 
         fsync_path(folder)
 
 
+def write_folder(
+    checkpoint: Checkpoint, folder: Path, *, storage: str = "float32", replace: bool = False
+) -> list[Path]:
+    """Write a new folder; `replace` exchanges it with an older model in one step. Returns the path written."""
+    with atomic_folder(folder, replace=replace, owned=FILES) as stage:
+        write_files(checkpoint, stage, storage=storage)
+    return [folder]
+
+
 def write_files(checkpoint: Checkpoint, folder: Path, *, storage: str = "float32") -> None:
     """Write a model's files into an empty folder."""
     if storage not in STORAGES:
-        raise ConfigError(f"Weights cannot be stored as {storage!r}; choose one of {', '.join(STORAGES)}.")
+        raise ConfigError(f"Unknown storage {storage!r}; expected one of {', '.join(STORAGES)}.")
     tensors = dict(checkpoint.tensors)
     if checkpoint.warm_state is not None:
         tensors.update(zip(_WARM_STATE, (checkpoint.warm_state.hidden, checkpoint.warm_state.cell), strict=True))
@@ -138,7 +146,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     version = plain.get("version", 0)
     if not isinstance(version, int) or version > VERSION:
         raise CheckpointError(
-            f"{path} has format version {version!r}; this elmo reads up to {VERSION}. Run: pip install -U elmo-torch"
+            f"{path} has format version {version!r}; expected {VERSION} or lower. Run: pip install -U elmo-torch"
         )
     return plain
 
@@ -149,15 +157,15 @@ def _special_tokens(plain: dict[str, Any], path: Path) -> dict[str, str]:
     if not isinstance(tokens, dict) or not all(
         name in known and isinstance(token, str) for name, token in tokens.items()
     ):
-        raise CheckpointError(f"{path}: special_tokens is {str(tokens)[:60]}; expected strings for {', '.join(known)}.")
+        refuse(path, f"has the special_tokens {str(tokens)[:60]}", f"strings for {', '.join(known)}")
     return tokens
 
 
 def _warm_state(hidden: Tensor, cell: Tensor, config: BiLMConfig, path: Path) -> BiLMState:
     shapes = [(2, config.lstm.num_layers, 1, width) for width in (config.lstm.projection_dim, config.lstm.cell_dim)]
     if [hidden.shape, cell.shape] != shapes:
-        found = f"{tuple(hidden.shape)} and {tuple(cell.shape)}"
-        raise CheckpointError(f"The warm state in {path} has the shapes {found}; expected {shapes[0]} and {shapes[1]}.")
+        found = f"holds a warm state of the shapes {tuple(hidden.shape)} and {tuple(cell.shape)}"
+        refuse(path, found, f"{shapes[0]} and {shapes[1]}")
     return BiLMState(hidden, cell)
 
 
@@ -165,7 +173,7 @@ def _read_softmax(path: Path) -> SoftmaxWeights:
     tensors = read_tensors(path)
     if tensors.keys() != {"weight", "bias"} or tensors["weight"].shape[:1] != tensors["bias"].shape:
         found = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in sorted(tensors.items())) or "nothing"
-        raise CheckpointError(f"{path} holds {found}; expected the weight and the bias of a softmax.")
+        refuse(path, f"holds {found}", "the weight and the bias of a softmax")
     return SoftmaxWeights(tensors["weight"], tensors["bias"])
 
 
@@ -174,15 +182,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         stored = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f"Cannot read {path}: {error}. Expected a whole safetensors file; copy or download it again."
-        ) from error
+        refuse(path, f"cannot be read: {error}", "a complete safetensors file")
     scales = {name: stored.pop(name) for name in list(stored) if name.endswith(_SCALE_SUFFIX)}
     tensors = {}
     for name, tensor in stored.items():
         scale = scales.get(name + _SCALE_SUFFIX)
         if scale is not None and scale.shape != (*tensor.shape[:1], *(1 for _ in tensor.shape[1:])):
-            raise CheckpointError(f"{path}: {name} is {tuple(tensor.shape)}, but its scales are {tuple(scale.shape)}.")
+            refuse(path, f"holds scales of {tuple(scale.shape)} for {name}", f"one per row of {tuple(tensor.shape)}")
         tensors[name] = tensor.float() if scale is None else tensor.float().mul_(scale.float())
     return tensors
 

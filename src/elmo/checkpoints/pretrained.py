@@ -1,4 +1,4 @@
-"""`elmo.load`: a biLM with everything else in its files, and how it is saved.
+"""`elmo.load`: a biLM with its vocabulary, softmax, warm state and card.
 
 A name is, in this order: a path, a bundled model, a published model (`elmo models` lists them), a Hugging Face Hub
 repository (owner/name). The network is used for the last two only, and only until they are cached.
@@ -29,7 +29,7 @@ from elmo.text.vocabulary import Vocabulary
 
 BUNDLED_MODELS = Path(__file__).parent.parent / "models"
 DEFAULT_MODEL = "english"
-# A name that ends like this is a file, so the Hub is not asked for it.
+# A name with such a suffix is a file, so it is not looked up on the Hub.
 _FILE_SUFFIXES = (".hdf5", ".h5", ".json", ".zip", ".pkl", ".index", ".safetensors", ".txt")
 
 
@@ -45,7 +45,7 @@ class PretrainedBiLM(BiLM):
 
     @property
     def indexer(self) -> TokenIndexer:
-        """How words become this model's ids."""
+        """Converts words to this model's ids."""
         config = self.config
         return TokenIndexer(
             config.characters,
@@ -56,7 +56,7 @@ class PretrainedBiLM(BiLM):
         )
 
     def digest(self) -> str:
-        """Of the architecture and the weights, whatever the model is called."""
+        """A digest of the architecture and the weights."""
         return tensor_digest(self.state_dict(), beside=json.dumps(to_dict(self.config), sort_keys=True))
 
     @classmethod
@@ -72,27 +72,20 @@ class PretrainedBiLM(BiLM):
         return bilm.eval()
 
     def to_checkpoint(self) -> Checkpoint:
-        """Everything that is written to files."""
+        """The model for the writers of files."""
         tensors = dict(self.state_dict())
         return Checkpoint(self.config, tensors, self.vocabulary, self.softmax, self.warm_state, self.card)
 
     @classmethod
-    def from_pretrained(
-        cls,
-        name: str | Path,
-        *,
-        revision: str | None = None,
-        token: str | None = None,
-        local_files_only: bool = False,
-        precision: str = "float32",
-    ) -> Self:
-        """Open a path, a bundled or published model or a Hub repository, in whichever ELMo format it is.
+    def from_pretrained(cls, name: str | Path | None = None, *, precision: str = "float32", **options: Any) -> Self:
+        """Open a path, a bundled or published model or a Hub repository, in any ELMo format.
 
         `precision`: of the LSTMs' weights in the CPU kernels; float16, bfloat16 and int8 are faster and less exact.
+        `options`: revision, token and local_files_only, as of huggingface_hub.
         """
         if precision not in get_args(Precision):
             raise ConfigError(f"Unknown precision {precision!r}; expected one of {', '.join(get_args(Precision))}.")
-        path = locate(name, revision=revision, token=token, local_files_only=local_files_only)
+        path = locate(name, **options)
         with torch.inference_mode(False):  # tensors made in inference mode could not be trained later
             bilm = cls.from_checkpoint(open_checkpoint(path), source=str(path))
         bilm.precision = cast(Precision, precision)
@@ -151,12 +144,12 @@ def bundled_models() -> list[str]:
 
 
 def _is_surely_a_path(path: Path) -> bool:
-    """Whether a name cannot be that of a Hub repository."""
+    """Whether a name cannot be a Hub repository."""
     return (
         path.suffix in _FILE_SUFFIXES
         or path.is_absolute()
         or str(path).startswith(("~", ".."))
-        or path.parent.is_dir()  # a mistyped file in a folder that exists
+        or path.parent.is_dir()  # a mistyped file in an existing folder
     )
 
 
@@ -177,4 +170,4 @@ def load(name: str | Path | None = None, *, precision: str = "float32", **option
     `name`: a path, or the name of a bundled, published (`elmo models`) or Hub model. The other options are
     those of `PretrainedBiLM.from_pretrained`.
     """
-    return PretrainedBiLM.from_pretrained(locate(name, **options), precision=precision)
+    return PretrainedBiLM.from_pretrained(name, precision=precision, **options)

@@ -2,7 +2,7 @@
 
 `published.toml` is the catalogue. A model is downloaded once into `ELMO_HOME/models/NAME`, verified (every tensor must
 have the shape that its options describe) and marked as verified; after that the network is not used for it. Files that
-a user puts there by hand count as downloaded. A zip is unpacked and then deleted.
+a user puts there count as downloaded. A zip is unpacked and then deleted.
 
     models/efml-german/142.zip.sha256    the digest of the download; it stays when the model is removed
     models/efml-german/verified.json     written last
@@ -15,10 +15,9 @@ import errno
 import json
 import shutil
 import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from elmo.checkpoints.archive import unpack
 from elmo.checkpoints.checkpoint import empty_bilm, fill
@@ -72,10 +71,6 @@ class PublishedModel:
     @property
     def is_cached(self) -> bool:
         return (self.folder / _VERIFIED).exists()
-
-    def to_dict(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {**asdict(self), "cached": str(self.path) if self.is_cached else None}
 
 
 def models_folder() -> Path:

@@ -4,8 +4,8 @@ An entry says which of our parameters a stored array holds, and how it is transf
 
     CNN/W_cnn_0  (1, width, dim, filters)  <->  token_encoder.char_cnn.convolutions.0.weight  (filters, dim, width)
 
-Reading is strict: every array in the table must be there with its shape, and errors use the file's own names. The
-tables themselves are in the modules of their formats.
+Reading is strict: every array in the table must be present with its shape, and errors use the file's own names. The
+tables are in the modules of their formats.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.checkpoints.checkpoint import check_shapes
-from elmo.errors import CheckpointError
+from elmo.checkpoints.checkpoint import check_shapes, refuse
 
 
 class StoredArray(Protocol):
@@ -90,7 +89,7 @@ def read_renamed(
     check_shapes(expected, found, extra=[n for n in found if n not in expected and is_extra(n)], source=source)
     for name in expected:
         if np.dtype(stored[name].dtype).kind != "f":
-            raise CheckpointError(f"In {source}, {name} holds {stored[name].dtype}, expected float32. Copy it again.")
+            refuse(source, f"holds {stored[name].dtype} in {name}", "float32")
     tensors: dict[str, Tensor] = {}
     for rename in table:
         array = np.ascontiguousarray(stored[rename.theirs][...], dtype=np.float32)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoints.archive import check_zip
-from elmo.errors import CheckpointError
+from elmo.checkpoints.checkpoint import refuse
 
 # NumPy arrays; the module has the name of NumPy 1 or 2, whichever wrote the file.
 _RECONSTRUCT = np.empty(0).__reduce__()[0]
@@ -33,16 +33,12 @@ def read_torch_pickle(path: Path, *, expected: str) -> Any:
         with warnings.catch_warnings(), torch.serialization.safe_globals(_ARRAYS):
             warnings.simplefilter("ignore")  # torch's warnings about the pickle; the error below is enough
             return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise CheckpointError(
-            f"{path} is damaged or holds Python code besides weights; such code could do anything, so it was not "
-            f"run. Expected {expected}; get the file again, from a source that you trust."
-        ) from error
+    except pickle.UnpicklingError:
+        found = "is damaged or holds Python code besides weights, which was not run"
+        refuse(path, found, expected, "Get the file again, from a source that you trust.")
     except Exception as error:  # a damaged pickle can raise anything
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(".")
-        raise CheckpointError(
-            f"Cannot read {path} ({reason}). Expected {expected}; copy or download it again."
-        ) from error
+        refuse(path, f"cannot be read: {reason}", expected)
 
 
 def is_plain_tensor(value: object) -> bool:

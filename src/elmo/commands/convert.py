@@ -12,6 +12,7 @@ import typer
 
 from elmo.commands import options
 from elmo.errors import ConfigError, InputError
+from elmo.storage.atomic import check_writable
 
 if TYPE_CHECKING:
     from elmo.checkpoints.checkpoint import Checkpoint
@@ -25,28 +26,23 @@ class Format(StrEnum):
     hdf5 = "hdf5"
 
 
-class Storage(StrEnum):
-    float32 = "float32"
-    float16 = "float16"
-    bfloat16 = "bfloat16"
-    int8 = "int8"
-
-
 @dataclass(frozen=True)
 class Target:
-    """How the converted model is written."""
+    """The format of the converted model."""
 
     to: Annotated[
         Format | None,
         typer.Option(help="native (our folder) or hdf5 (weights and options for AllenNLP). Default: by DST's suffix."),
     ] = None
-    storage: Annotated[Storage, typer.Option(help="The number type of a native model's weights.")] = Storage.float32
+    storage: Annotated[
+        str, typer.Option(help="The number type of a native model's weights: float32, float16, bfloat16 or int8.")
+    ] = "float32"
     force: options.Force = False
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What is changed on the way."""
+    """Changes of the model."""
 
     words: Annotated[
         Path | None,
@@ -61,13 +57,11 @@ class Changes:
     ] = None
 
     def apply(self, checkpoint: Checkpoint, source: str) -> Checkpoint:
-        from elmo.checkpoints.fixed_words import with_fixed_words
+        from elmo.checkpoints.detect import open_checkpoint
+        from elmo.checkpoints.pretrained import locate
+        from elmo.checkpoints.variants import average, with_fixed_words
 
         if self.average_with:
-            from elmo.checkpoints.average import average
-            from elmo.checkpoints.detect import open_checkpoint
-            from elmo.checkpoints.pretrained import locate
-
             others = {name: open_checkpoint(locate(name)) for name in self.average_with}
             checkpoint = average({source: checkpoint, **others})
         if self.words is not None:
@@ -89,25 +83,27 @@ def convert(
     to = target.to or (Format.hdf5 if is_hdf_name else Format.native)
     if to is Format.native and is_hdf_name:
         raise ConfigError(
-            f"A native model is a folder, but {destination} is the name of an hdf5 file. Give another, or --to hdf5."
+            f"A native model is a folder, but {destination} has the suffix of an hdf5 file. Give another name, or "
+            "--to hdf5."
         )
-    if to is Format.hdf5 and target.storage is not Storage.float32:
-        raise ConfigError(f"The hdf5 files hold float32 only; --storage {target.storage} needs --to native.")
-    if to is Format.hdf5 and changes.warm_text is not None:
-        raise ConfigError("The hdf5 files hold no warm state; --warm-text needs --to native.")
-    if destination.is_file() and not target.force:  # checked again later; this saves opening the model
-        raise ConfigError(f"{destination} exists already. Give another name, or --force to replace it.")
-
+    if to is Format.hdf5 and (target.storage != "float32" or changes.warm_text is not None):
+        raise ConfigError("hdf5 files hold float32 and no warm state; --storage and --warm-text need --to native.")
+    if destination.is_file():  # checked again later; this saves opening the model
+        check_writable(destination, replace=target.force)
+    from elmo.checkpoints import native
+    from elmo.checkpoints.bilm_tf import hdf5
+    from elmo.checkpoints.checkpoint import empty_bilm, fill
     from elmo.checkpoints.detect import open_and_name
-    from elmo.checkpoints.export import write_hdf5, write_native
     from elmo.checkpoints.pretrained import locate
 
     opened = open_and_name(locate(source))
+    fill(empty_bilm(opened.checkpoint.config), opened.checkpoint.tensors, source=source)
     checkpoint = changes.apply(opened.checkpoint, source)
+    written = [destination]
     if to is Format.hdf5:
-        written = write_hdf5(checkpoint, destination, force=target.force)
+        written = hdf5.write(checkpoint, destination, replace=target.force)
     else:
-        written = write_native(checkpoint, destination, storage=target.storage, force=target.force, source=source)
+        native.write_folder(checkpoint, destination, storage=target.storage, replace=target.force)
     typer.echo(f"{source} ({opened.format}) -> {', '.join(str(path) for path in written)}")
     for note in _left_out(checkpoint, opened.checkpoint, to):
         typer.echo(f"Left out: {note}.")
@@ -120,7 +116,7 @@ def _with_warm_state(checkpoint: Checkpoint, text: str, *, source: str) -> Check
 
     bilm = PretrainedBiLM.from_checkpoint(checkpoint, source=source)
     read = read_sentences(text, tokenizer=checkpoint.config.tokenizer)
-    # The mean no longer moves after a few hundred sentences; the rest of a long file would only take time.
+    # The mean hardly changes after a few hundred sentences.
     sentences = list(islice((sentence.tokens for sentence in read if sentence.tokens), _WARM_SENTENCES))
     return replace(checkpoint, warm_state=compute_warm_state(bilm, sentences))
 
@@ -129,25 +125,25 @@ def _read_words(path: Path) -> list[str]:
     from elmo.storage.text_file import read_text
     from elmo.text.vocabulary import SKIPPED_LINE
 
-    text = read_text(path, expected="one word a line", error=InputError)
+    text = read_text(path, expected="one word per line", error=InputError)
     words = [line.strip() for line in text.split("\n")]
     words = [word for word in words if word and word != SKIPPED_LINE]
     if not words:
-        raise InputError(f"{path} holds no words. Expected one word a line.")
+        raise InputError(f"{path} holds no words. Expected one word per line.")
     return words
 
 
 def _left_out(written: Checkpoint, read: Checkpoint, to: Format) -> list[str]:
-    """What the source had and the result does not."""
+    """What the source has and the result does not."""
     notes = []
     if read.softmax is not None and (to is Format.hdf5 or written.softmax is None):
         notes.append(
-            "the softmax, which " + ("hdf5 files do not hold" if to is Format.hdf5 else "goes by another vocabulary")
+            "the softmax, which " + ("hdf5 files do not hold" if to is Format.hdf5 else "has another vocabulary")
         )
     if read.warm_state is not None and written.warm_state is None:
-        notes.append("the warm state, which belongs to the single model; --warm-text makes another")
+        notes.append("the warm state, which is valid for one model only; --warm-text computes a new one")
     elif to is Format.hdf5 and read.warm_state is not None:
         notes.append("the warm state, which hdf5 files do not hold")
     if read.config.characters is not None and written.config.characters is None:
-        notes.append("the characters: words that were not listed are unknown to this model")
+        notes.append("the characters: words that are not listed are unknown to this model")
     return notes

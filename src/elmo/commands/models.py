@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from difflib import get_close_matches
+from typing import Annotated, Any
 
 import typer
 
 from elmo.commands import options
+from elmo.errors import ConfigError
 
-if TYPE_CHECKING:
-    from elmo.checkpoints.published import PublishedModel
+_COLUMNS = ("name", "status", "language", "shape", "size", "text")
 
 
 def models(
@@ -22,31 +24,35 @@ def models(
     as_json: options.Json = False,
 ) -> None:
     """List the models that `-m` and elmo.load open by name. Published ones are downloaded at their first use."""
-    from elmo.checkpoints.published import catalogue, models_folder
+    from elmo.checkpoints.published import collection_titles, models_folder
 
     if remove is not None:
         _remove(remove)
         return
     wanted = [word.casefold() for word in search or []]
-    bundled = [facts for facts in _bundled() if _matches(wanted, f"{facts['name']} {facts['language']}")]
-    found = [
-        model
-        for model in catalogue().values()
-        if _matches(wanted, f"{model.name} {model.language} {model.text} {model.shape} {' '.join(model.addresses)}")
-    ]
+    found = [facts for facts in (*_bundled(), *_published()) if _matches(wanted, facts)]
     if as_json:
-        typer.echo(json.dumps([*bundled, *map(_published, found)], indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    if not bundled and not found:
-        _complain(" ".join(search or []))
-    _print_table(bundled, found)
-    for collection in dict.fromkeys(model.collection for model in found):
-        _print_collection(collection, next(model for model in found if model.collection == collection))
+    if not found:
+        raise _unknown(" ".join(search or []))
+    rows = [_COLUMNS, *([facts[name] for name in _COLUMNS] for facts in found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    for name, facts in {facts["collection"]: facts for facts in found if "collection" in facts}.items():
+        untried = (
+            "" if facts["tried"] else " The addresses are its authors'; they have not been tried with this package."
+        )
+        typer.echo(f"\n{name}: {collection_titles()[name]}")
+        typer.echo(f"  {facts['page']}; license: {facts['license']}.{untried}")
     typer.echo(f"\ncache: {models_folder()} (ELMO_HOME moves it)")
 
 
-def _matches(words: list[str], text: str) -> bool:
-    return all(word in text.casefold() for word in words)
+def _matches(words: list[str], facts: dict[str, Any]) -> bool:
+    searched = [facts[name] for name in ("name", "language", "text", "shape")] + list(facts.get("addresses", ()))
+    text = " ".join(searched).casefold()
+    return all(word in text for word in words)
 
 
 def _bundled() -> list[dict[str, Any]]:
@@ -75,56 +81,36 @@ def _bundled() -> list[dict[str, Any]]:
     return entries
 
 
-def _published(model: PublishedModel) -> dict[str, Any]:
-    facts = model.to_dict()
-    path = facts.pop("cached")
-    return {"name": facts.pop("name"), "status": "cached" if path else "published", **facts, "path": path}
+def _published() -> list[dict[str, Any]]:
+    from elmo.checkpoints.published import catalogue, folder_size
 
-
-def _print_table(bundled: list[dict[str, Any]], found: list[PublishedModel]) -> None:
-    from elmo.checkpoints.published import folder_size
-
-    rows = [(one["name"], one["status"], one["language"], one["shape"], one["size"], one["text"]) for one in bundled]
-    for model in found:
-        size = _size(folder_size(model.folder)) if model.is_cached else model.size
-        status = "cached" if model.is_cached else "published"
-        rows.append((model.name, status, model.language, model.shape, size, model.text))
-    header = ("name", "status", "language", "shape", "size", "text")
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    for row in (header, *rows):
-        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _print_collection(name: str, model: PublishedModel) -> None:
-    from elmo.checkpoints.published import collection_titles
-
-    untried = "" if model.tried else " The addresses are its authors'; they have not been tried with this package."
-    typer.echo(f"\n{name}: {collection_titles()[name]}")
-    typer.echo(f"  {model.page}; license: {model.license}.{untried}")
+    entries = []
+    for model in catalogue().values():
+        entry = {**asdict(model), "status": "published", "path": None}
+        if model.is_cached:
+            entry |= {"status": "cached", "path": str(model.path), "size": _size(folder_size(model.folder))}
+        entries.append(entry)
+    return entries
 
 
 def _remove(name: str) -> None:
     from elmo.checkpoints.published import catalogue, remove
-    from elmo.errors import ConfigError
 
-    if name not in catalogue():
-        _complain(name)
-    model = catalogue()[name]
+    model = catalogue().get(name)
+    if model is None:
+        raise _unknown(name)
     if not model.folder.exists():
         raise ConfigError(f"{name} is not in the cache ({model.folder}); there is nothing to remove.")
     typer.echo(f"removed {name}: {_size(remove(model))} in {model.folder}")
 
 
-def _complain(name: str) -> None:
-    from difflib import get_close_matches
-
+def _unknown(name: str) -> ConfigError:
     from elmo.checkpoints.published import catalogue
-    from elmo.errors import ConfigError
 
     known = {word: word for model in catalogue().values() for word in (model.name, model.language)}
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     suggestion = f" Did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"No published model matches {name!r}.{suggestion} `elmo models` lists them all.")
+    return ConfigError(f"No published model matches {name!r}.{suggestion} `elmo models` lists them all.")
 
 
 def _size(num_bytes: int) -> str:

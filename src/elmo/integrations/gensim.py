@@ -15,8 +15,8 @@ from pathlib import Path
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.word_cache import encode_words
-from elmo.errors import ConfigError, InputError, needs
-from elmo.storage.atomic import atomic_file
+from elmo.errors import InputError, needs
+from elmo.storage.atomic import atomic_file, check_writable
 from elmo.storage.text_file import read_text
 
 with needs("gensim", extra="gensim"):
@@ -48,9 +48,7 @@ def write_word2vec(
 
     The file may be compressed: .vec.gz, .bin.gz.
     """
-    target = Path(path)
-    if target.exists() and not overwrite:
-        raise ConfigError(f"{target} exists already. Give another name, or --force (overwrite=True) to replace it.")
+    target = check_writable(Path(path), replace=overwrite)
     vectors = keyed_vectors(model, None if words is None else _read_words(words))
     unpacked = target.with_suffix("") if target.suffix in _COMPRESSED else target
     with atomic_file(target, suffix=target.suffix) as partial:  # gensim compresses by the suffix

@@ -1,10 +1,10 @@
-"""Files and folders that appear complete or not at all, whenever the process is killed or the disk is full.
+"""Atomic writes: a file or folder is complete or absent, whenever the process is killed or the disk is full.
 
 with atomic_file(path) as partial:
     partial.write_bytes(content)
 
-What is being written stands beside its target under a hidden or `.partial` name of its own. A killed process leaves
-that behind, and the next one that writes the same target removes it.
+Data is written beside its target under a hidden or `.partial` name. If the process is killed, the next one that writes
+the same target deletes it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from elmo.errors import WriteError
@@ -27,9 +27,9 @@ from elmo.storage.locks import locked
 def writing(
     path: Path,
     *,
-    advice: str = "What was there before is unchanged; free some space or choose another place, then try again.",
+    advice: str = "Nothing was changed; free some space or choose another place, then try again.",
 ) -> Iterator[None]:
-    """Translate the operating system's errors, such as a full disk, into one for users that names `path`."""
+    """Translate an OSError, such as a full disk, into a WriteError that names `path`."""
     try:
         yield
     except WriteError:
@@ -38,12 +38,16 @@ def writing(
         raise WriteError(f"Cannot write {path}: {error.strerror or error}. {advice}") from error
 
 
-def check_writable(path: Path) -> Path:
-    """Refuse a path that no file can be written to, before anything is computed for it."""
+def check_writable(path: Path, *, replace: bool = True) -> Path:
+    """Refuse a path that no file can be written to, before anything is computed for it.
+
+    Without `replace`, a file that exists is refused too.
+    """
     with writing(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        # Tried in the nearest folder that exists: permissions alone do not cover every kind of file system.
+        _refuse_existing(path, path.exists() and not replace)
+        # A test file in the nearest existing folder: permissions alone do not cover every kind of file system.
         folder = next(each for each in path.absolute().parents if each.exists())
         tempfile.TemporaryFile(dir=folder).close()
     return path
@@ -51,16 +55,19 @@ def check_writable(path: Path) -> Path:
 
 @contextmanager
 def atomic_file(path: Path, *, shared: bool = False, suffix: str = "") -> Iterator[Path]:
-    """Yields a path to write to. It becomes `path` when the block ends, and is deleted when the block fails.
+    """Yields a path to write to. It is renamed to `path` when the block ends, and deleted when the block fails.
 
-    `shared`: other processes may write the same file; they wait for each other. `suffix`: of the yielded path, for
-    libraries that choose a format by it. A pipe or a device is written to directly.
+    A missing folder is made. `shared`: other processes may write the same file; they wait for each other. `suffix`: of
+    the yielded path, for libraries that choose a format by it. A pipe or a device is written to directly.
     """
     if is_device(path):
         yield path
         return
     partial = path.with_name(f"{path.name}.partial{suffix}")
-    with writing(path), locked(path) if shared else nullcontext():
+    with writing(path), ExitStack() as stack:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if shared:
+            stack.enter_context(locked(path))
         try:
             yield partial
             fsync_path(partial)
@@ -71,49 +78,49 @@ def atomic_file(path: Path, *, shared: bool = False, suffix: str = "") -> Iterat
 
 
 def write_atomic(path: Path, content: str | bytes, *, shared: bool = False) -> None:
-    """Write text (UTF-8) or bytes, and make the folder if it is missing."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    """Write text (UTF-8) or bytes."""
     with atomic_file(path, shared=shared) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
-def staging_folder(path: Path) -> Iterator[Path]:
-    """Yields an empty hidden folder beside `path`, deleted at the end; one process at a time has it.
-
-    Parent folders that are made for it and stay empty are deleted as well.
-    """
-    made = [folder for folder in path.parents if not folder.exists()]
-    stage = path.with_name(f".{path.name}.partial")
+def deleting_empty_folders(folder: Path) -> Iterator[None]:
+    """Delete a folder and its parents after the block if they did not exist before and are empty."""
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
-        with writing(path), locked(path):
-            _restore(path)
-            shutil.rmtree(stage, ignore_errors=True)
-            stage.mkdir(parents=True)
-            try:
-                yield stage
-            finally:
-                shutil.rmtree(stage, ignore_errors=True)
+        yield
     finally:
         with suppress(OSError):
-            for folder in made:
-                folder.rmdir()
+            for each in made:
+                each.rmdir()
+
+
+@contextmanager
+def staging_folder(path: Path) -> Iterator[Path]:
+    """Yields an empty hidden folder beside `path`, deleted at the end. It is locked: one process uses it at a time."""
+    stage = path.with_name(f".{path.name}.partial")
+    with deleting_empty_folders(path.parent), writing(path), locked(path):
+        _restore(path)
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir(parents=True)
+        try:
+            yield stage
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
 
 
 @contextmanager
 def atomic_folder(path: Path, *, replace: bool = False, owned: Collection[str] = ()) -> Iterator[Path]:
-    """Yields a folder to fill. It becomes `path` when the block ends, and is deleted when the block fails.
+    """Yields a folder to fill. It is renamed to `path` when the block ends, and deleted when the block fails.
 
-    A folder that is not empty is refused, or, with `replace`, exchanged in one step: its files named in `owned` go,
-    and all others are carried over.
+    An existing folder that is not empty is refused, or, with `replace`, exchanged in one step: its files named in
+    `owned` are deleted, and all others are moved to the new folder.
     """
     with staging_folder(path) as stage:
         if path.exists() and not path.is_dir():
-            raise WriteError(f"{path} is a file; a folder is to be written there. Give another name.")
+            raise WriteError(f"{path} is a file; expected a folder, or nothing. Give another name.")
         taken = path.is_dir() and any(path.iterdir())
-        if taken and not replace:
-            raise WriteError(f"{path} exists already. Give another name, or --force to replace it.")
+        _refuse_existing(path, taken and not replace)
         yield stage
         for file in stage.rglob("*"):
             fsync_path(file)
@@ -127,17 +134,22 @@ def atomic_folder(path: Path, *, replace: bool = False, owned: Collection[str] =
         fsync_path(path.parent)
 
 
+def _refuse_existing(path: Path, refused: bool) -> None:
+    if refused:
+        raise WriteError(f"{path} exists already. Give another name, or --force to replace it.")
+
+
 def is_device(path: Path) -> bool:
     """Whether a path is a pipe, a device or the like, which must never be replaced by a file."""
-    # /dev/stdout is a link, and leads to a file where the output is redirected to one.
+    # /dev/stdout is a link to a file if the output is redirected to one.
     return path.exists() and not path.is_dir() and (not path.is_file() or path.parent == Path("/dev"))
 
 
 def fsync_path(path: Path) -> None:
-    """Flush a file's content, or a folder's entries, to the disk: a power cut cannot take them away after this."""
-    if path.is_dir() and os.name == "nt":  # Windows opens no folders
+    """Flush a file's content, or a folder's entries, to the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows cannot open folders
         return
-    # Windows flushes only what is open for writing; folders can be opened for reading alone.
+    # Windows flushes only files opened for writing; folders can only be opened for reading.
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
@@ -146,16 +158,16 @@ def fsync_path(path: Path) -> None:
 
 
 def reserve_space(path: Path) -> None:
-    """Have the disk hold room for all of a sparse file that is to be filled through a memory map.
+    """Allocate disk space for a sparse file that will be written through a memory map.
 
-    Without it a full disk ends the process with SIGBUS while it writes, instead of an error here.
+    Otherwise a full disk ends the process with SIGBUS during a write, instead of with an error here.
     """
     if not hasattr(os, "posix_fallocate"):
         return
     with path.open("rb+") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
-        except OSError as error:  # others mean that this file system cannot reserve anything
+        except OSError as error:  # other errors mean that this file system cannot allocate in advance
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
 
@@ -178,7 +190,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _exchange(new: Path, old: Path) -> None:
-    """Swap two folders in one step where the system can (Linux); otherwise in two, which `_restore` completes."""
+    """Exchange two folders: in one step on Linux, elsewhere in two steps, which `_restore` completes."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
@@ -191,7 +203,7 @@ def _exchange(new: Path, old: Path) -> None:
 
 
 def _restore(path: Path) -> None:
-    """Complete an exchange of two steps that was killed between them: the old folder is put back."""
+    """Restore the old folder if an exchange was killed between its two steps."""
     backup = _backup(path)
     if backup.exists() and not path.exists():
         backup.rename(path)

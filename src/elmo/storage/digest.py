@@ -1,4 +1,4 @@
-"""Digests (SHA-256): short names for the content of files, texts, settings and weights."""
+"""SHA-256 digests of files, texts, settings and weights."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SHORT = 16
-"""Hexadecimal digits of a digest that serves as a name."""
+"""Hexadecimal digits of a digest that is used as a name."""
 
 
 def digest(content: str | bytes) -> str:
-    """Of a text (UTF-8) or bytes; all 64 digits."""
+    """The digest of a text (UTF-8) or bytes; all 64 digits."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def json_digest(value: Any) -> str:
-    """Of plain values: the same for the same ones, in whichever order a dict holds its keys."""
+    """The digest of plain values; it does not depend on the order of a dict's keys."""
     return digest(json.dumps(value, sort_keys=True))[:SHORT]
 
 
 def text_digest(lines: Iterable[str]) -> str:
-    """Of lines of text, one after the other."""
+    """The digest of lines of text."""
     running = hashlib.sha256()
     for line in lines:
         running.update(line.encode("utf-8", "surrogatepass") + b"\n")
@@ -36,7 +36,7 @@ def text_digest(lines: Iterable[str]) -> str:
 
 
 def tensor_digest(tensors: Mapping[str, Tensor], *, beside: str = "") -> str:
-    """Of named tensors; `beside` is what else tells models apart."""
+    """The digest of named tensors, and of the text `beside`."""
     import torch
 
     running = hashlib.sha256(beside.encode())
@@ -47,7 +47,7 @@ def tensor_digest(tensors: Mapping[str, Tensor], *, beside: str = "") -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Of a file's content; all 64 digits."""
+    """The digest of a file; all 64 digits."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -56,7 +56,7 @@ def file_digest(path: Path) -> str:
 
 
 def content_digest(path: str | Path) -> str:
-    """Of a file, or of all files in a folder with their names; a part of a file (`SICK.txt:TRAIN`) has its own."""
+    """The digest of a file, of all files in a folder with their names, or of a part of a file (`SICK.txt:TRAIN`)."""
     name, colon, part = str(path).rpartition(":")
     place = Path(path)
     if not place.exists() and colon:

@@ -2,15 +2,15 @@
 
     fetch("https://host/weights.hdf5", folder / "weights.hdf5")
 
-A transfer goes to `NAME.download` and takes its name when it is complete. What is left of a broken one stays: the next
-call asks for the rest (`Range`), and `If-Range` makes the server send the file from its start if it has changed since.
-A lock beside the file lets one process download while the others wait for the same file.
+A transfer is written to `NAME.download` and renamed when it is complete. After a broken connection the next call
+requests the rest (`Range`); `If-Range` makes the server send the whole file if it has changed. A lock beside the file
+lets one process download while the others wait for the same file.
 
 Environment: `ELMO_HOME` (the cache folder), `ELMO_OFFLINE=1` (never use the network), `ELMO_MIRROR` (an address below
 which the files are found as HOST/PATH, the layout that `wget -x` writes).
 
-Why code of our own: pooch 1.9 starts a broken download of gigabytes over and has no locks; huggingface_hub downloads
-from the Hub alone, and we leave the Hub's names to it (`elmo.checkpoints.hub`).
+pooch 1.9 restarts a broken download and has no locks; huggingface_hub downloads from the Hub alone, and is used for
+the Hub's names (`elmo.checkpoints.hub`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from elmo.errors import CheckpointError
-from elmo.storage.atomic import fsync_path, write_atomic
+from elmo.storage.atomic import fsync_path, write_atomic, writing
 from elmo.storage.digest import SHORT, digest, file_digest
 from elmo.storage.locks import locked
 
@@ -40,14 +40,14 @@ _ATTEMPTS = 5
 
 
 class DownloadError(CheckpointError):
-    """An address did not give its file: what happened, and what to do by hand."""
+    """A download failed: the reason, and how to download by hand."""
 
     def __str__(self) -> str:
         return " ".join(self.args)
 
 
 def cache_home() -> Path:
-    """The folder for what is downloaded or computed once: `ELMO_HOME`, or elmo-torch in the user's cache folder."""
+    """The cache folder: `ELMO_HOME`, or elmo-torch in the user's cache folder."""
     if home := os.environ.get("ELMO_HOME"):
         return Path(home).expanduser()
     try:
@@ -68,20 +68,20 @@ def is_address(name: str | Path) -> bool:
 
 
 def cached_path(place: str | Path) -> Path:
-    """A local path as it is; the cached copy of what a web address names."""
+    """A local path unchanged; for a web address, the path of its cached copy."""
     if not is_address(place):
         return Path(place)
     address = str(place)
-    # The digest tells addresses apart; people look for the file's own name.
+    # The digest distinguishes addresses; the file's name is for people.
     name = f"{digest(address)[:SHORT]}-{Path(urlsplit(address).path).name}"
     return fetch(address, cache_home() / "files" / name)
 
 
 def fetch(address: str, target: Path) -> Path:
-    """Download a file unless it is there.
+    """Download a file unless it exists.
 
-    Its SHA-256 digest goes into `NAME.sha256`. That file outlives the download: if the address later gives another
-    file, it is refused.
+    Its SHA-256 digest is written to `NAME.sha256`, which stays when the file is deleted: if the address later gives
+    another file, it is refused.
     """
     if target.exists():
         return target
@@ -90,7 +90,7 @@ def fetch(address: str, target: Path) -> Path:
     with locked(target):
         if not target.exists():
             if is_offline():
-                raise _cannot(address, target, "ELMO_OFFLINE or HF_HUB_OFFLINE is set")
+                _fail(address, target, "ELMO_OFFLINE or HF_HUB_OFFLINE is set")
             partial = _partial(target)
             _download(address, partial, target)
             digest_now = file_digest(partial)
@@ -104,7 +104,7 @@ def fetch(address: str, target: Path) -> Path:
 
 
 def digest_file(target: Path) -> Path:
-    """Where the digest of a downloaded file stands, in the format of `sha256sum`."""
+    """The file with the digest of a downloaded file, in the format of `sha256sum`."""
     return target.with_name(target.name + ".sha256")
 
 
@@ -126,7 +126,7 @@ def mirrored(address: str) -> str:
 
 
 def _download(address: str, partial: Path, target: Path) -> None:
-    """Transfer the whole file, over several connections if they break."""
+    """Transfer the complete file, over several connections if they break."""
     failures = 0
     with _progress(target.name) as progress:
         while True:
@@ -135,15 +135,14 @@ def _download(address: str, partial: Path, target: Path) -> None:
                 if _transfer(mirrored(address), partial, progress):
                     return
                 reason = "the connection ended before the file did"
-            except urllib.error.HTTPError as error:
-                raise _cannot(address, target, f"HTTP {error.code} {error.reason}") from error
-            except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-                reason = str(getattr(error, "reason", error)) or type(error).__name__
-                if isinstance(error, urllib.error.URLError):  # no connection at all: trying again at once is no use
-                    raise _cannot(address, target, reason) from error
+            except urllib.error.URLError as error:  # no connection or no file: another attempt would fail too
+                code = f"HTTP {error.code} " if isinstance(error, urllib.error.HTTPError) else ""
+                _fail(address, target, f"{code}{error.reason}")
+            except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
+                reason = str(error) or type(error).__name__
             failures = 0 if partial.exists() and partial.stat().st_size > size else failures + 1
             if failures == _ATTEMPTS:
-                raise _cannot(address, target, reason)
+                _fail(address, target, reason)
 
 
 def _check_unchanged(address: str, now: str, partial: Path, target: Path) -> None:
@@ -152,13 +151,13 @@ def _check_unchanged(address: str, now: str, partial: Path, target: Path) -> Non
     if before is not None and before != now:
         partial.unlink()
         raise CheckpointError(
-            f"{address} gives another file than it did before (SHA-256 {now[:SHORT]}..., before {before[:SHORT]}...). "
+            f"{address} gives another file than before (SHA-256 {now[:SHORT]}..., before {before[:SHORT]}...). "
             f"If you trust the new one, delete {digest_file(target)} and try again."
         )
 
 
 def _transfer(address: str, partial: Path, progress: Any) -> bool:
-    """Append what one connection gives; returns whether the file is complete."""
+    """Append the data of one connection; returns whether the file is complete."""
     offset, headers = _resume_point(partial)
     request = urllib.request.Request(address, headers={"Accept-Encoding": "identity", **headers})
     try:
@@ -166,7 +165,7 @@ def _transfer(address: str, partial: Path, progress: Any) -> bool:
     except urllib.error.HTTPError as error:
         if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise
-        # Nothing is left to send: the file is complete, or it is now shorter than what we have.
+        # There is nothing left to send: the file is complete, or it is now shorter than our part of it.
         if error.headers.get("Content-Range") == f"bytes */{offset}":
             return True
         partial.unlink(missing_ok=True)
@@ -174,8 +173,8 @@ def _transfer(address: str, partial: Path, progress: Any) -> bool:
     with answer:
         if answer.headers.get_content_type() == "text/html":
             raise CheckpointError(
-                f"{address} answered with a web page instead of a file. Open it in a browser; a login page or a proxy "
-                "may stand in between."
+                f"{address} returned a web page instead of a file, perhaps that of a login or a proxy. Open it in a "
+                "browser."
             )
         resumed = re.match(rf"bytes {offset}-", answer.headers.get("Content-Range", "")) is not None
         offset = offset if answer.status == http.HTTPStatus.PARTIAL_CONTENT and resumed else 0
@@ -199,12 +198,12 @@ def _read(answer: http.client.HTTPResponse) -> bytes:
         return answer.read(_CHUNK_BYTES)
     except http.client.IncompleteRead as error:
         return error.partial
-    except OSError as error:  # of the network, not of the disk that the caller writes to
+    except OSError as error:  # of the network, not of the disk
         raise http.client.HTTPException(str(error) or type(error).__name__) from error
 
 
 def _resume_point(partial: Path) -> tuple[int, dict[str, str]]:
-    """How much is there already, and the headers that ask for the rest. Without a validator, nothing is reused."""
+    """The number of bytes that exist, and the headers that request the rest. Without a validator: none."""
     try:
         validator = json.loads(_resume_file(partial).read_text(encoding="utf-8"))["validator"]
         size = partial.stat().st_size
@@ -227,28 +226,21 @@ def _validator(answer: http.client.HTTPResponse) -> str | None:
     return etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified")
 
 
-def _cannot(address: str, target: Path, reason: str) -> DownloadError:
-    kept = " What has arrived is kept, and the next try resumes." if _partial(target).exists() else ""
-    return DownloadError(
+def _fail(address: str, target: Path, reason: str) -> NoReturn:
+    kept = " The next attempt resumes." if _partial(target).exists() else ""
+    raise DownloadError(
         f"Cannot download {address} ({reason}).{kept}", f"By hand: download that file and save it as {target}"
     )
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Errors of the disk as one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise CheckpointError(
-            f"Cannot write {path} ({error.strerror}). Free some space or check the rights, or set ELMO_HOME to a "
-            "folder on another disk; a download resumes where it stopped."
-        ) from error
+def _writing(path: Path) -> AbstractContextManager[None]:
+    advice = "Free some space, or set ELMO_HOME to another folder; the download then resumes."
+    return writing(path, advice=advice)
 
 
 @contextmanager
 def _progress(name: str) -> Iterator[Any]:
-    """A function of (bytes, total or None) that draws a bar on a terminal, and elsewhere nothing."""
+    """A function of (bytes, total or None) that draws a progress bar if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

@@ -1,7 +1,7 @@
 """HDF5 files on disks that may be full, and with many objects.
 
-The HDF5 library may crash the process when it closes a file whose content it cannot write. Here Python writes for it,
-keeps the first error to itself until the file is closed, and raises it then.
+The HDF5 library may crash the process when it closes a file that it cannot write. Here Python writes the file, and
+raises the first error after the library has closed it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def limit_cache(file: h5py.File, num_objects: int) -> None:
 
 
 class _Checked:
-    """A file that swallows errors of writing and remembers the first one."""
+    """A file that stores the first error of writing instead of raising it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -51,7 +51,7 @@ class _Checked:
     def readinto(self, target: Any) -> int:
         view = memoryview(target).cast("B")
         count = self._file.readinto(view)  # type: ignore[attr-defined]
-        # Past what could be written there are zeros, as in a sparse file.
+        # Data that could not be written is read as zeros, as in a sparse file.
         view[count:] = bytes(len(view) - count)
         return len(view)
 

@@ -1,7 +1,7 @@
 """JSON from files and strings, with limits.
 
-Python's reader accepts what no file of ours holds and what later code fails on: deep nesting, integers of thousands of
-digits, NaN and infinity, half surrogate pairs. Here each of them is an error, like bad syntax.
+Python's reader accepts input that later code fails on: deep nesting, integers of thousands of digits, NaN and infinity,
+lone surrogates. Here each of them is an error, like bad syntax.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ def read_json(path: Path, *, expected: str, error: type[ElmoError] = InputError,
 def parse_json(
     text: str, *, source: str, expected: str, error: type[ElmoError] = InputError, half_pairs: bool = False
 ) -> Any:
-    """The value of a JSON text that came from `source`: a file, a line of one. `half_pairs`: accept half surrogate
-    pairs, which scraped text is full of; they cannot be encoded as UTF-8."""
+    """The value of a JSON text from `source` (a file, or a line of one).
+
+    `half_pairs`: accept lone surrogates, which are frequent in scraped text and cannot be encoded as UTF-8.
+    """
     try:
         value = _DECODER.decode(text)
         check_limits(value, half_pairs=half_pairs)
@@ -48,7 +50,7 @@ def parse_json(
 
 
 def check_limits(value: Any, *, half_pairs: bool = False) -> None:
-    """Refuse, with a ValueError, what later code would fail on: deep nesting, huge integers, half surrogate pairs."""
+    """Raise a ValueError for deep nesting, integers of more than 64 bits, and lone surrogates."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         below: list[Any] = []

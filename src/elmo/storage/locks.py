@@ -1,7 +1,7 @@
-"""Locks between processes. The operating system releases them however a process ends.
+"""Locks between processes. The operating system releases them when a process ends or is killed.
 
-A lock is a hidden file beside the file or folder that it protects, never inside it, so that the folder may be deleted
-and made again while the lock is held.
+A lock is a hidden file beside the file or folder that it protects, not inside it, so the folder may be deleted and made
+again while the lock is held.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
     try:
         yield True
     finally:
-        # Deleted while it is held: a process that waits for this file sees that it is gone, and takes a new one.
-        # Windows deletes no open file; there filelock does it.
+        # Deleted while the lock is held: a waiting process sees that the file is deleted, and locks a new one.
+        # Windows cannot delete open files; there filelock deletes it later.
         if os.name != "nt":
             with suppress(OSError):
                 Path(lock.lock_file).unlink()
@@ -50,7 +50,7 @@ def in_use(path: Path) -> Iterator[None]:
 
 @contextmanager
 def unused(path: Path) -> Iterator[bool]:
-    """Yields whether no process uses a folder (`in_use`); until the block ends none can begin to."""
+    """Yields whether no process uses a folder (`in_use`); no process can start to use it until the block ends."""
     from filelock import ReadWriteLock, Timeout
 
     try:
@@ -63,6 +63,6 @@ def unused(path: Path) -> Iterator[bool]:
 def _lock_file(path: Path, kind: str) -> Path:
     file = path.with_name(f".{path.name}.{kind}")
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Where no file can be made, filelock may wait forever; this raises the operating system's error.
+    # Where no file can be made, filelock may wait forever; this raises an OSError.
     os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o666))
     return file

@@ -1,4 +1,4 @@
-"""Numpy's .npy files, memory-mapped; the header is checked against the file's size before anything is allocated."""
+"""NumPy's .npy files, memory-mapped; the header is checked against the file's size before memory is allocated."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from elmo.errors import ElmoError
 def map_npy(
     path: Path, *, dtype: str, shape: tuple[int | None, ...], error: Callable[[str], ElmoError]
 ) -> NDArray[Any]:
-    """The array in a file, if it has this type and shape (None: any size); `error` makes an error of the reason.
+    """The array in a file, if it has this type and shape (None: any size); `error` makes an exception of the reason.
 
-    Pages are private: the array may be written to without changing the file.
+    The mapping is copy-on-write: changes of the array do not change the file.
     """
     try:
         with path.open("rb") as file:
@@ -27,7 +27,7 @@ def map_npy(
             read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             found_shape, is_fortran, found = read_header(file)
             start, size = file.tell(), file.seek(0, 2)
-    except Exception as bad:  # numpy evaluates the header as Python, which raises what it likes
+    except Exception as bad:  # numpy evaluates the header as Python, which can raise anything
         raise error(f"{path.name}: {bad}") from None
     wanted = tuple(have if want is None else want for want, have in zip(shape, found_shape, strict=False))
     if found_shape != wanted or len(shape) != len(wanted) or found != np.dtype(dtype) or is_fortran:

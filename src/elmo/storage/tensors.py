@@ -1,8 +1,8 @@
 """Tensors -> a safetensors file, atomically.
 
-The library's own `save_file` writes through a private temporary file, which a killed process leaves behind, makes it
-unreadable for other users (mode 0600), and needs a copy of tensors that share memory. The format is simple enough to
-stream: the length of the header (8 bytes), the header (JSON), the tensors one behind another.
+The library's own `save_file` writes a temporary file that a killed process leaves behind, makes it unreadable for other
+users (mode 0600), and copies tensors that share memory. The format is simple: the length of the header (8 bytes), the
+header (JSON), and the tensors in order.
 """
 
 from __future__ import annotations

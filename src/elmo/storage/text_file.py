@@ -1,4 +1,4 @@
-"""Text files that are read whole: with a size limit, and one error for everything that can be wrong with them."""
+"""Text files that are read into memory: with a size limit, and one error for every problem."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from elmo.errors import ElmoError
 
 MAX_BYTES = 64 << 20
-"""Larger files are refused; the largest real ones, the vocabularies of word-id models, have about 10 MB."""
+"""Larger files are refused; the largest known ones, the vocabularies of word-id models, have about 10 MB."""
 
 
 def read_text(path: str | Path, *, expected: str, error: type[ElmoError], max_bytes: int = MAX_BYTES) -> str:
@@ -21,6 +21,6 @@ def read_text(path: str | Path, *, expected: str, error: type[ElmoError], max_by
     except UnicodeDecodeError as bad:
         line = bad.object.count(b"\n", 0, bad.start) + 1
         reason = f"{path} is not UTF-8 text (line {line}, byte {bad.start} is {bad.object[bad.start]:#04x})"
-    except (OSError, ValueError) as bad:  # a ValueError: no possible path
+    except (OSError, ValueError) as bad:  # a ValueError: the path contains a null byte
         reason = f"Cannot read {path} ({getattr(bad, 'strerror', None) or bad})"
     raise error(f"{reason}. Expected {expected}.")

@@ -1,7 +1,7 @@
 """TOML from files and strings, with limits.
 
-Settings files have a few kilobytes and a few levels. Python's reader takes time and memory squared in the depth of
-dotted keys, recursion for nested values, and any number of digits; such input is refused before or while it is read.
+Settings files have a few kilobytes and a few levels. Python's reader needs quadratic time and memory for the depth of
+dotted keys, recursion for nested values, and accepts any number of digits; such input is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str, *, source: str) -> dict[str, Any]:
-    """The tables of a TOML text that came from `source`."""
+    """The tables of a TOML text from `source`."""
     try:
         return _loads(text)
     except (ValueError, RecursionError) as error:
@@ -35,7 +35,7 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A value as it stands on the command line: TOML, or a string if it is not."""
+    """A value on the command line: TOML, or a string if it is not TOML."""
     try:
         return _loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

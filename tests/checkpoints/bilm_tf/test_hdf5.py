@@ -32,14 +32,14 @@ def change_options(folder: Path, change: Callable[[dict[str, Any]], None]) -> No
 @pytest.mark.parametrize("name", MODELS)
 def test_ours_to_hdf5_and_back_is_exact(name: str, golden: Path, tmp_path: Path, assert_same) -> None:
     first = open_checkpoint(golden / name)
-    hdf5.write(first, tmp_path / "weights.hdf5", options=tmp_path / "options.json")
+    hdf5.write(first, tmp_path / "weights.hdf5")
     assert_same(first, open_checkpoint(tmp_path))
     assert not list(tmp_path.glob("*.partial"))
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_written_is_what_the_old_tool_wrote(name: str, golden: Path, tmp_path: Path) -> None:
-    hdf5.write(open_checkpoint(golden / name), tmp_path / "w.hdf5", options=tmp_path / "o.json")
+    hdf5.write(open_checkpoint(golden / name), tmp_path / "w.hdf5")
     with h5py.File(golden / name / "weights.hdf5") as theirs, h5py.File(tmp_path / "w.hdf5") as ours:
         names: list[str] = []
         theirs.visititems(lambda path, item: names.append(path) if isinstance(item, h5py.Dataset) else None)
@@ -47,7 +47,7 @@ def test_what_is_written_is_what_the_old_tool_wrote(name: str, golden: Path, tmp
             assert ours[path].dtype == np.float32
             np.testing.assert_array_equal(ours[path][...], theirs[path][...], err_msg=path)
     theirs_options = json.loads((golden / name / "options.json").read_text())
-    ours_options = json.loads((tmp_path / "o.json").read_text())
+    ours_options = json.loads((tmp_path / "w_options.json").read_text())
     theirs_options.get("char_cnn", {}).setdefault("n_highway", 0)
     assert ours_options["lstm"] == theirs_options["lstm"]
     assert ours_options.get("char_cnn") == theirs_options.get("char_cnn")
@@ -59,16 +59,16 @@ def test_261_and_262_characters_are_the_same_and_262_is_written(copy_of, tmp_pat
     change_options(folder, lambda options: options["char_cnn"].update(n_characters=261))
     after = open_checkpoint(folder)
     assert_same(before, after)
-    hdf5.write(after, tmp_path / "w.hdf5", options=tmp_path / "o.json")
-    assert json.loads((tmp_path / "o.json").read_text())["char_cnn"]["n_characters"] == 262
+    hdf5.write(after, tmp_path / "w.hdf5")
+    assert json.loads((tmp_path / "w_options.json").read_text())["char_cnn"]["n_characters"] == 262
 
 
 def test_unknown_options_are_ignored_but_kept(copy_of, tmp_path: Path) -> None:
     folder = copy_of("allennlp/relu2")
     change_options(folder, lambda options: options.update(n_train_tokens=768648884, colour="red"))
     checkpoint = open_checkpoint(folder)
-    hdf5.write(checkpoint, tmp_path / "w.hdf5", options=tmp_path / "o.json")
-    assert json.loads((tmp_path / "o.json").read_text())["n_train_tokens"] == 768648884
+    hdf5.write(checkpoint, tmp_path / "w.hdf5")
+    assert json.loads((tmp_path / "w_options.json").read_text())["n_train_tokens"] == 768648884
 
 
 def test_missing_options_take_bilms_defaults(copy_of) -> None:
@@ -87,7 +87,7 @@ def test_either_file_or_the_folder_opens_the_pair(given: str, copy_of, golden: P
     assert_same(open_checkpoint(folder / given), open_checkpoint(golden / "allennlp/relu2"))
 
 
-def test_two_models_in_a_folder_are_told_apart_by_name(copy_of, golden: Path, assert_same) -> None:
+def test_two_models_in_a_folder_are_distinguished_by_name(copy_of, golden: Path, assert_same) -> None:
     folder = copy_of("allennlp/relu2", "options.json", "weights.hdf5")
     for file in list(folder.iterdir()):
         file.rename(folder / f"small_{file.name}")
@@ -102,7 +102,7 @@ def test_two_models_in_a_folder_are_told_apart_by_name(copy_of, golden: Path, as
 def test_the_cell_of_a_one_layer_dump_needs_no_number(golden: Path, tmp_path: Path) -> None:
     checkpoint = open_checkpoint(golden / "checkpoints/one_layer/weights.hdf5")
     assert checkpoint.config.lstm.num_layers == 1
-    hdf5.write(checkpoint, tmp_path / "w.hdf5", options=tmp_path / "o.json")
+    hdf5.write(checkpoint, tmp_path / "w.hdf5")
     with h5py.File(tmp_path / "w.hdf5") as file:
         assert "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0" in file
 
@@ -120,10 +120,10 @@ def test_float16_and_float64_weights_are_read_as_float32(copy_of) -> None:
     assert torch.equal(after.tensors[name], before.tensors[name])
 
 
-def test_a_forget_bias_of_ours_goes_into_the_file(make_bilm, tmp_path: Path) -> None:
+def test_our_forget_bias_is_written_into_the_bias(make_bilm, tmp_path: Path) -> None:
     """bilm-tf's readers add 1 to the forget gate; a model that adds nothing must come out the same."""
     ours = make_bilm(forget_bias=0.0)
-    hdf5.write(ours.to_checkpoint(), tmp_path / "weights.hdf5", options=tmp_path / "options.json")
+    hdf5.write(ours.to_checkpoint(), tmp_path / "weights.hdf5")
     theirs = type(ours).from_pretrained(tmp_path)
     assert theirs.config.lstm.forget_bias == 1.0
     with torch.no_grad():
@@ -136,14 +136,14 @@ def test_a_word_model_needs_its_vocabulary(copy_of) -> None:
     size = len(open_checkpoint(folder).vocabulary)
     words = (folder / "vocab.txt").read_text(encoding="utf-8")
     (folder / "vocab.txt").write_text(words + "one\nmore\n", encoding="utf-8")
-    with pytest.raises(CheckpointError, match=rf"has {size} words, but vocab.txt has {size + 2}"):
+    with pytest.raises(CheckpointError, match=rf"vocabulary of {size} words, but vocab.txt has {size + 2}"):
         open_checkpoint(folder)
     (folder / "vocab.txt").unlink()
-    with pytest.raises(CheckpointError, match=f"no vocabulary file in .* needs one of {size} words"):
+    with pytest.raises(CheckpointError, match=f"needs a vocabulary of {size} words, but there is none"):
         open_checkpoint(folder)
 
 
-def test_a_gzipped_vocabulary_is_as_good(copy_of, assert_same) -> None:
+def test_a_gzipped_vocabulary_is_read(copy_of, assert_same) -> None:
     import gzip
 
     folder = copy_of("bilm/word")
@@ -162,15 +162,15 @@ def test_a_gzipped_vocabulary_is_as_good(copy_of, assert_same) -> None:
         (lambda o: o["lstm"].pop("dim"), "lstm.dim is missing"),
         (lambda o: o["lstm"].update(dim="big"), "cell_dim is 'big'"),
         (lambda o: o["lstm"].update(dim=-4), "cell_dim is -4"),
-        (lambda o: o["lstm"].update(cell_clip="x"), "could not convert string to float"),
+        (lambda o: o["lstm"].update(cell_clip="x"), "cell_clip is 'x'"),
         (lambda o: o["char_cnn"].update(n_characters=300), "n_characters is 300"),
-        (lambda o: o["char_cnn"].update(filters=[1, 2]), r"filters is \[1, 2\]; expected \[width, number\] pairs"),
+        (lambda o: o["char_cnn"].update(filters=[1, 2]), r"filters\[0\] is 1; expected a list"),
         (lambda o: o["char_cnn"].update(embedding=4), "char_cnn.embedding.dim is missing"),
         (lambda o: o.update(bidirectional=False), "one direction"),
         (lambda o: o["lstm"].update(projection_dim=9), "W_proj is .* expected"),
         (lambda o: o["lstm"].update(n_layers=1), "not part of the model: RNN_0/RNN/MultiRNNCell/Cell1"),
         (lambda o: o["lstm"].update(n_layers=3), "missing: RNN_0/RNN/MultiRNNCell/Cell2"),
-        (lambda o: o.pop("char_cnn"), "word-id model .* has the dataset 'embedding'"),
+        (lambda o: o.pop("char_cnn"), "has no dataset 'embedding'.*word-id model"),
     ],
 )
 def test_options_that_do_not_fit_say_why(change, message: str, copy_of) -> None:
@@ -183,14 +183,14 @@ def test_options_that_do_not_fit_say_why(change, message: str, copy_of) -> None:
 def test_what_the_layout_cannot_hold_is_refused_with_the_reason(golden: Path, tmp_path: Path) -> None:
     for name, reason in (("word_char", "both word vectors and characters"), ("char_only", "code points")):
         with pytest.raises(CheckpointError, match=f"{reason}.*--to native.*--words"):
-            hdf5.write(open_checkpoint(golden / "efml" / name), tmp_path / "w.hdf5", options=tmp_path / "o.json")
+            hdf5.write(open_checkpoint(golden / "efml" / name), tmp_path / "w.hdf5")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_word_model_of_ours_is_written_with_bilms_special_words(golden: Path, tmp_path: Path) -> None:
     """ELMoForManyLangs' word-only models fit: the special words change their names, not their places."""
     checkpoint = open_checkpoint(golden / "efml/word_only")
-    hdf5.write(checkpoint, tmp_path / "weights.hdf5", options=tmp_path / "options.json")
+    hdf5.write(checkpoint, tmp_path / "weights.hdf5")
     words = Vocabulary.load(tmp_path / "vocab.txt")
     assert words.words[:4] == ("<UNK>", "<S>", "</S>", "<pad>")
     assert len(words) == len(checkpoint.vocabulary or ())
@@ -211,7 +211,7 @@ def test_the_published_sizes_have_their_published_names() -> None:
 def test_a_config_without_vocabulary_cannot_be_a_word_model(make_bilm, tmp_path: Path) -> None:
     lstm = make_bilm().config.lstm
     config = BiLMConfig(lstm, word_embedding=WordEmbeddingConfig(5, lstm.projection_dim))
-    with pytest.raises(CheckpointError, match="came without its vocabulary"):
+    with pytest.raises(CheckpointError, match="without a vocabulary"):
         hdf5.expressible(Checkpoint(config, {}))
 
 
@@ -222,7 +222,7 @@ def test_other_vocabularies_beside_the_right_one_do_not_matter(copy_of, golden: 
     (folder / "small_vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
     assert_same(open_checkpoint(folder), open_checkpoint(golden / "bilm/word"))
     (folder / "vocab.txt").unlink()
-    with pytest.raises(CheckpointError, match=r"words, but small_vocab.txt has 3\. Put"):
+    with pytest.raises(CheckpointError, match=r"small_vocab.txt has 3 words"):
         open_checkpoint(folder)
     (folder / "small_vocab.txt").unlink()
     with pytest.raises(CheckpointError, match=r"char_vocab.txt: The vocabulary lacks"):

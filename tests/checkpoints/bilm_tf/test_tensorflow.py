@@ -74,7 +74,7 @@ def test_the_latest_is_the_one_that_training_named_or_the_highest_step(copy_of) 
 def test_a_vocabulary_of_another_size_is_refused_with_both_sizes(copy_of) -> None:
     folder = copy_of("checkpoints/char")
     (folder / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nword\n")
-    with pytest.raises(CheckpointError, match=r"softmax of .* has 24 words, but vocab.txt has 4"):
+    with pytest.raises(CheckpointError, match=r"softmax of .* needs a vocabulary of 24 words, but vocab.txt has 4"):
         open_checkpoint(folder / "model.ckpt-12.index")
     (folder / "vocab.txt").unlink()
     assert open_checkpoint(folder / "model.ckpt-12.index").vocabulary is None
@@ -115,11 +115,11 @@ def test_missing_parts_are_named(copy_of) -> None:
     with pytest.raises(CheckpointError, match="data-00000-of-00001 is missing"):
         open_checkpoint(folder / "model.ckpt-12.index")
     (folder / "options.json").unlink()
-    with pytest.raises(CheckpointError, match=r"no options.json of bilm-tf beside it"):
+    with pytest.raises(CheckpointError, match=r"Expected an options.json of bilm-tf beside it"):
         open_checkpoint(folder / "model.ckpt-12.index")
 
 
-def test_version_1_is_told_from_nothing(copy_of) -> None:
+def test_version_1_is_recognized(copy_of) -> None:
     folder = copy_of("checkpoints/char", "options.json", "model.ckpt-12.index")
     (folder / "model.ckpt-12.index").rename(folder / "model.ckpt-12")
     for path in (folder, folder / "model.ckpt-12"):

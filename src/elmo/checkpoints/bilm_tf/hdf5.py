@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -29,10 +30,10 @@ from elmo.checkpoints.bilm_tf.options import (
     read_options,
 )
 from elmo.checkpoints.bilm_tf.vocabulary import find_vocabulary, write_vocabulary
-from elmo.checkpoints.checkpoint import Checkpoint, some_names
+from elmo.checkpoints.checkpoint import Checkpoint, refuse, some_names
 from elmo.checkpoints.renames import StoredArray
 from elmo.errors import CheckpointError
-from elmo.storage.atomic import atomic_file
+from elmo.storage.atomic import check_writable, staging_folder, write_atomic
 from elmo.storage.hdf5_file import checked_hdf5
 
 FORMAT = "bilm-tf/AllenNLP hdf5"
@@ -64,28 +65,47 @@ def find(path: Path) -> HdfFiles | None:
     return None
 
 
-def read(options: Path, weights: Path, *, vocabulary: Path | None = None, word_table: Path | None = None) -> Checkpoint:
-    """Open a model. The vocabulary and word table of a word-id model, if not given, are those beside its weights."""
+def read(options: Path, weights: Path, *, vocabulary: Path | None = None) -> Checkpoint:
+    """Open a model. A word-id model's word table, and a vocabulary not given, are found beside the weights."""
     plain = read_options(options)
     with _open_hdf(weights) as arrays:
         if "char_cnn" in plain:
             config = config_from_options(plain, num_words=None, source=options)
             tensors = read_tensors(config, arrays, source=str(weights))
             return Checkpoint(config, tensors, card=_card(plain))
-        return _read_word_model(plain, options, weights, arrays, vocabulary, word_table)
+        return _read_word_model(plain, options, weights, arrays, vocabulary)
 
 
-def write(checkpoint: Checkpoint, weights: Path, *, options: Path) -> None:
-    """Write both files, and the vocabulary of a word-id model beside them, each atomically."""
-    config = expressible(checkpoint)
-    if config.word_embedding is not None and checkpoint.vocabulary is not None:
-        write_vocabulary(checkpoint.vocabulary, vocabulary_path(weights))
-    plain = options_from_config(config, others=checkpoint.card.get("options", {}))
-    with atomic_file(options) as partial_options, atomic_file(weights) as partial_weights:
-        partial_options.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-        with checked_hdf5(partial_weights) as file:
-            for name, array in write_arrays(config, checkpoint.tensors):
+def write(checkpoint: Checkpoint, target: Path, *, replace: bool = False) -> list[Path]:
+    """Write weights, options and, for a word-id model, the vocabulary; returns the paths written.
+
+    `target` is the weights file (the other files are named after it), or a folder for weights.hdf5 and options.json.
+    """
+    files = check_target(checkpoint, target, replace=replace)
+    with staging_folder(files[0]) as stage:
+        staged = [stage / file.name for file in files]
+        with checked_hdf5(staged[0]) as file:
+            for name, array in write_arrays(checkpoint.config, checkpoint.tensors):
                 file.create_dataset(name, data=array)
+        plain = options_from_config(checkpoint.config, others=checkpoint.card.get("options", {}))
+        write_atomic(staged[1], json.dumps(plain, indent=2) + "\n")
+        for path in staged[2:]:
+            assert checkpoint.vocabulary is not None
+            write_vocabulary(checkpoint.vocabulary, path)
+        check_target(checkpoint, target, replace=replace)  # another process may have written them
+        # The weights are deleted first and moved last: without them the other files are not read as a model.
+        files[0].unlink(missing_ok=True)
+        for source, path in reversed(list(zip(staged, files, strict=True))):
+            os.replace(source, path)
+    return files
+
+
+def check_target(checkpoint: Checkpoint, target: Path, *, replace: bool = False) -> list[Path]:
+    """The paths that `write` will write, the weights first; an error if it cannot or must not write them."""
+    config = expressible(checkpoint)
+    weights = target if target.suffix in WEIGHT_SUFFIXES else target / "weights.hdf5"
+    vocabulary = [] if config.word_embedding is None else [vocabulary_path(weights)]
+    return [check_writable(path, replace=replace) for path in (weights, options_path(weights), *vocabulary)]
 
 
 def expressible(checkpoint: Checkpoint) -> BiLMConfig:
@@ -96,7 +116,7 @@ def expressible(checkpoint: Checkpoint) -> BiLMConfig:
     elif config.characters is not None and config.characters.kind != "utf8":
         reason = "it spells words in code points, and the hdf5 format knows UTF-8 bytes only"
     elif config.characters is None and checkpoint.vocabulary is None:
-        reason = "it is a word-id model and came without its vocabulary"
+        reason = "it is a word-id model without a vocabulary"
     else:
         return config
     raise CheckpointError(
@@ -136,38 +156,32 @@ def _read_word_model(
     weights: Path,
     arrays: dict[str, StoredArray],
     vocabulary: Path | None,
-    word_table: Path | None,
 ) -> Checkpoint:
-    table = weights if word_table is None and WORD_TABLE in arrays else word_table or _find_word_table(weights)
+    table = weights if WORD_TABLE in arrays else _find_word_table(weights)
     with _open_hdf(table) as stored:
         if WORD_TABLE not in stored:
-            raise _no_word_table(table)
+            refuse(
+                weights,
+                f"has no dataset {WORD_TABLE!r}, and no other hdf5 file beside it has one",
+                "the word table of a word-id model, because the options have no char_cnn",
+                "Check that the options belong to these weights.",
+            )
         arrays[WORD_TABLE] = stored[WORD_TABLE]
         shape = arrays[WORD_TABLE].shape
         config = config_from_options(plain, num_words=shape[0] if shape else 0, source=options)
         tensors = read_tensors(config, arrays, source=str(weights))
     words = find_vocabulary(
-        weights.parent,
+        vocabulary or weights.parent,
         size=shape[0],
-        given=vocabulary,
-        needed_for=f"the word table of {table}",
+        needed_for=f"The word table of {table}",
         first=vocabulary_path(weights),
     )
     return Checkpoint(config, tensors, words, card=_card(plain))
 
 
 def _find_word_table(weights: Path) -> Path:
-    for file in _hdf_files(weights.parent):
-        if file != weights and WORD_TABLE in _names(file):
-            return file
-    raise _no_word_table(weights)
-
-
-def _no_word_table(weights: Path) -> CheckpointError:
-    return CheckpointError(
-        f"The options describe a word-id model (no char_cnn), but neither {weights} nor another hdf5 file "
-        f"beside it has the dataset {WORD_TABLE!r}. Check that the options belong to these weights."
-    )
+    others = [file for file in _hdf_files(weights.parent) if file != weights]
+    return next((file for file in others if WORD_TABLE in _names(file)), weights)
 
 
 def _card(plain: dict[str, Any]) -> dict[str, Any]:
@@ -187,13 +201,13 @@ def _weight_files(folder: Path) -> list[Path]:
 
 def _pick_options(folder: Path, partner: Path | None = None) -> Path | None:
     options = [file for file in sorted(folder.glob("*.json")) if looks_like_options(file)]
-    # A damaged file counts by its name, so that reading it reports what is wrong with it.
+    # A damaged file is accepted by its name, so that reading it reports the problem.
     return _pick(folder, options or sorted(folder.glob("*options*.json")), "options", partner)
 
 
 def _no_options(weights: Path) -> Path:
-    raise CheckpointError(
-        f"{weights} has no options file beside it. Expected options.json or the like, with the key lstm."
+    refuse(
+        weights, "has no options file beside it", "a JSON file with the key lstm, such as options.json", "Put it there."
     )
 
 
@@ -206,12 +220,10 @@ def _pick(folder: Path, files: list[Path], kind: str, partner: Path | None = Non
         if len(named) == 1:
             return named[0]
     plain = [file for file in files if file.stem == kind]
-    if plain:
-        return plain[0]
-    raise CheckpointError(
-        f"{folder} has several {kind} files ({some_names([file.name for file in files])}). "
-        "Give the weights file of the one you mean."
-    )
+    if not plain:
+        found = f"has several {kind} files ({some_names([file.name for file in files])})"
+        refuse(folder, found, "one model", "Give the weights file of one of them.")
+    return plain[0]
 
 
 def _names(file: Path) -> set[str]:
@@ -248,17 +260,15 @@ class _HdfArray:
         # A file of a few bytes may claim to hold terabytes, all of them the fill value.
         needed = math.prod(self.shape) * self.dtype.itemsize
         if needed > SMALL and needed > MAX_RATIO * self._stored_bytes:
-            raise CheckpointError(
-                f"{self._path} stores {self._stored_bytes:,} bytes for {self._dataset.name!r}, which would grow to "
-                f"{needed:,}. It was not read."
-            )
+            found = f"stores {self._stored_bytes:,} bytes for {self._dataset.name!r}, which would grow to {needed:,}"
+            refuse(self._path, found, "weights, which hardly compress", "It was not read.")
         with _translated(self._path):
             return self._dataset[key]
 
 
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
-    """Translate whatever h5py raises for a damaged file into one error."""
+    """Translate every exception of h5py for a damaged file into one error."""
     try:
         yield
     except Exception as error:
@@ -266,7 +276,4 @@ def _translated(path: Path) -> Iterator[None]:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
         damaged = "is empty" if size == 0 else f"is not a complete hdf5 file ({reason})"
         found = "does not exist" if size is None else damaged
-        raise CheckpointError(
-            f"{path} {found}. Expected the weights of a biLM as bilm-tf or AllenNLP wrote them; copy or download "
-            "them again."
-        ) from error
+        refuse(path, found, "the weights of a biLM as bilm-tf or AllenNLP wrote them")

@@ -1,6 +1,6 @@
 """TensorFlow's checkpoints of version 2, read without TensorFlow.
 
-    model.ckpt-12.index                  a table: variable name -> type, shape, place and checksum
+    model.ckpt-12.index                  a table: variable name -> type, shape, offset and checksum
     model.ckpt-12.data-00000-of-00001    the bytes of all variables
 
 Variables are memory-mapped, and verified by their checksums when they are read. Left out: writing; variables that
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from elmo.checkpoints.bilm_tf.crc32c import crc32c, mask
 from elmo.checkpoints.bilm_tf.sstable import DamagedTableError, Reader, check, read_table
-from elmo.errors import CheckpointError
+from elmo.checkpoints.checkpoint import refuse
 
 _MAX_INDEX_BYTES = 64 << 20
 # TensorFlow's dtype numbers, as far as a biLM and its counters use them.
@@ -47,19 +47,14 @@ class StoredVariable:
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         if self.is_sliced or math.prod(self.shape) * self.dtype.itemsize != self.size:
-            raise CheckpointError(
-                f"The variable {self.name} in {self.shard} is not stored in one piece. Save the checkpoint again, "
-                "on one machine."
-            )
+            found = f"holds the variable {self.name} in slices"
+            refuse(self.shard, found, "one piece", "Save the checkpoint again, on one machine.")
         if self.size == 0:
             return np.zeros(self.shape, self.dtype)
         # Copy-on-write pages: a model may change its weights without changing the file.
         raw = np.memmap(self.shard, dtype=np.uint8, mode="c", offset=self.offset, shape=(self.size,))
         if mask(crc32c(raw)) != self.checksum:
-            raise CheckpointError(
-                f"{self.shard} is damaged: the checksum of the variable {self.name} is wrong. "
-                "Copy or download it again."
-            )
+            refuse(self.shard, f"is damaged: the checksum of the variable {self.name} is wrong", "the one in the index")
         array = raw.view(np.ndarray)
         aligned = array if array.ctypes.data % self.dtype.itemsize == 0 else array.copy()
         value: NDArray[Any] = aligned.view(self.dtype).reshape(self.shape)[key]
@@ -74,15 +69,10 @@ def read_bundle(prefix: Path) -> dict[str, StoredVariable]:
             entries = dict(read_table(file.read(_MAX_INDEX_BYTES)))
         header = _Message(entries.pop(b"", b""))
         shards = header.number(1, 1)
-        if header.number(2, 0) != 0:
-            raise CheckpointError(f"{index} was written by a big-endian machine, which is not supported.")
+        check(header.number(2, 0) == 0, "a big-endian machine wrote it")
         variables = [_variable(key, value, prefix, shards) for key, value in entries.items()]
-    except (DamagedTableError, UnicodeDecodeError) as error:
-        raise CheckpointError(
-            f"{index} is not a complete index of a TensorFlow checkpoint: {error}. Copy or download it again."
-        ) from error
-    except OSError as error:
-        raise CheckpointError(f"Cannot read {index} ({error.strerror}).") from error
+    except (DamagedTableError, UnicodeDecodeError, OSError) as error:
+        refuse(index, f"cannot be read: {error}", "a complete index of a TensorFlow checkpoint")
     _check_shards(variables)
     return {variable.name: variable for variable in variables}
 
@@ -95,8 +85,7 @@ def _check_shards(variables: list[StoredVariable]) -> None:
     for shard, end in ends.items():
         found = shard.stat().st_size if shard.is_file() else None
         if found is None or found < end:
-            has = "is missing" if found is None else f"is too short: it has {found:,} bytes, expected {end:,}"
-            raise CheckpointError(f"{shard} {has}. Copy or download the checkpoint again.")
+            refuse(shard, "is missing" if found is None else f"is too short: {found:,} bytes", f"{end:,} bytes")
 
 
 def _variable(key: bytes, value: bytes, prefix: Path, shards: int) -> StoredVariable:

@@ -23,9 +23,8 @@ from elmo.checkpoints.bilm_tf.names import WORD_TABLE, read_tensors
 from elmo.checkpoints.bilm_tf.options import config_from_options, looks_like_options, other_options, read_options
 from elmo.checkpoints.bilm_tf.sstable import MAGIC
 from elmo.checkpoints.bilm_tf.tensor_bundle import StoredVariable, read_bundle
-from elmo.checkpoints.bilm_tf.vocabulary import find_optional_vocabulary, find_vocabulary
-from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights
-from elmo.errors import CheckpointError
+from elmo.checkpoints.bilm_tf.vocabulary import find_vocabulary
+from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, refuse
 
 FORMAT = "bilm-tf TensorFlow checkpoint"
 _SCOPE = "lm/"
@@ -52,9 +51,11 @@ def find(path: Path) -> TensorFlowFiles | None:
     options = sorted(file for file in prefix.parent.glob("*.json") if looks_like_options(file))
     plain = prefix.with_name("options.json")
     if not options and not plain.exists():
-        raise CheckpointError(
-            f"{prefix.parent} holds a TensorFlow checkpoint ({prefix.name}) but no options.json of bilm-tf beside it. "
-            "Put the options there that it was trained with."
+        refuse(
+            prefix.parent,
+            f"holds a TensorFlow checkpoint ({prefix.name})",
+            "an options.json of bilm-tf beside it",
+            "Put the options of its training there.",
         )
     return TensorFlowFiles(prefix, plain if plain.exists() else options[0])
 
@@ -71,13 +72,13 @@ def read(files: TensorFlowFiles, *, vocabulary: Path | None = None) -> Checkpoin
     card: dict[str, Any] = {"source": FORMAT, "options": other_options(plain)}
     if "global_step" in variables and variables["global_step"].shape == ():
         card["global_step"] = int(variables["global_step"][...])
-    folder, words = files.prefix.parent, None
-    if config.word_embedding is not None:
-        needed_for = f"the word table of {files.prefix}"
-        words = find_vocabulary(folder, size=config.word_embedding.num_words, given=vocabulary, needed_for=needed_for)
+    place, table, words = vocabulary or files.prefix.parent, config.word_embedding, None
+    if table is not None:
+        needed_for = f"The word table of {files.prefix}"
+        words = find_vocabulary(place, size=table.num_words, needed_for=needed_for)
     elif softmax is not None:
-        needed_for = f"the softmax of {files.prefix}"
-        words = find_optional_vocabulary(folder, size=len(softmax.bias), given=vocabulary, needed_for=needed_for)
+        size, needed_for = len(softmax.bias), f"The softmax of {files.prefix}"
+        words = find_vocabulary(place, size=size, needed_for=needed_for, required=False)
     return Checkpoint(config, tensors, words, softmax, card=card)
 
 
@@ -116,9 +117,11 @@ def _refuse_version_1(path: Path) -> None:
         file.seek(max(0, size - len(MAGIC)))
         if file.read() != MAGIC:
             return
-    raise CheckpointError(
-        f"{path} is a TensorFlow checkpoint of version 1 (one file, before TensorFlow 1.0). Expected version 2 "
-        "(.index and .data files); save it again with tf.train.Saver of TensorFlow 1."
+    refuse(
+        path,
+        "is a TensorFlow checkpoint of version 1 (one file, before TensorFlow 1.0)",
+        "version 2 (.index and .data files)",
+        "Save it again with tf.train.Saver of TensorFlow 1.",
     )
 
 
@@ -142,9 +145,7 @@ def _softmax(stored: Mapping[str, StoredVariable], config: BiLMConfig, prefix: P
     if bias is None or weight is None:
         return None
     if len(bias.shape) != 1 or weight.shape != (bias.shape[0], config.lstm.projection_dim):
-        raise CheckpointError(
-            f"The softmax in {prefix} does not fit the options: softmax/W is {weight.shape} and softmax/b is "
-            f"{bias.shape}, expected (words, {config.lstm.projection_dim}) and (words,). "
-            "Check that the options belong to it."
-        )
+        found = f"has a softmax/W of {weight.shape} and a softmax/b of {bias.shape}"
+        expected = f"(words, {config.lstm.projection_dim}) and (words,)"
+        refuse(prefix, found, expected, "Check that the options belong to it.")
     return SoftmaxWeights(*(torch.from_numpy(np.asarray(part[...], np.float32)) for part in (weight, bias)))

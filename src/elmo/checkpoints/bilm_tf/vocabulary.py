@@ -17,40 +17,28 @@ _PATTERNS = ("*vocab*.txt", "*vocab*.txt.gz")
 
 
 def find_vocabulary(
-    folder: Path, *, size: int, given: Path | None, needed_for: str, first: Path | None = None
-) -> Vocabulary:
-    """The vocabulary of `size` words, from the file given or from those in the folder; `first` is tried first."""
-    found = find_optional_vocabulary(folder, size=size, given=given, needed_for=needed_for, first=first)
-    if found is None:
-        raise CheckpointError(
-            f"There is no vocabulary file in {folder}, but {needed_for} needs one of {size:,} words. "
-            "Put it there as vocab.txt, one word per line in the order of training."
-        )
-    return found
-
-
-def find_optional_vocabulary(
-    folder: Path, *, size: int, given: Path | None, needed_for: str, first: Path | None = None
+    place: Path, *, size: int, needed_for: str, first: Path | None = None, required: bool = True
 ) -> Vocabulary | None:
-    """As `find_vocabulary`, but None if the folder has no vocabulary file; files that do not fit are still an error."""
-    files = [given] if given is not None else sorted(_vocabulary_files(folder), key=lambda file: file != first)
-    sizes, failures = [], []
+    """The vocabulary of `size` words in a file, or in one of the vocabulary files of a folder, `first` before others.
+
+    If there is no file, an error if it is `required`, or else None; files that do not fit are always an error.
+    """
+    files = sorted(_vocabulary_files(place), key=lambda file: file != first) if place.is_dir() else [place]
+    if not files and not required:
+        return None
+    found = []
     for file in files:
         try:
             vocabulary = Vocabulary.load(file)
         except InputError as error:
-            failures.append(error)
+            found.append(str(error))
             continue
         if len(vocabulary) == size:
             return vocabulary
-        sizes.append(f"{file.name} has {len(vocabulary):,}")
-    if not files:
-        return None
-    if not sizes:
-        raise CheckpointError(str(failures[0])) from failures[0]
+        found.append(f"{file.name} has {len(vocabulary):,} words")
     raise CheckpointError(
-        f"The vocabulary in {folder} does not fit: {needed_for} has {size:,} words, but {some_names(sizes)}. "
-        "Put the vocabulary file there that the model was trained with."
+        f"{needed_for} needs a vocabulary of {size:,} words, but {some_names(found) or 'there is none'}. Put the "
+        "vocabulary file of its training beside it as vocab.txt, one word per line."
     )
 
 

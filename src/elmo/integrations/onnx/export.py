@@ -14,11 +14,11 @@ import numpy as np
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.embedder import Embedder
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import CheckpointError
 from elmo.integrations.onnx.graph import build
 from elmo.integrations.onnx.runner import METADATA_KEY, OnnxEmbedder
 from elmo.settings import to_dict
-from elmo.storage.atomic import atomic_file
+from elmo.storage.atomic import atomic_file, check_writable
 
 TOLERANCE = 1e-4
 _CHECKED = [
@@ -42,11 +42,7 @@ def export_onnx(model: PretrainedBiLM | str | Path | None, path: str | Path, *, 
     """Write the file and check it; one that differs from the model by more than 1e-4 is not left behind."""
     import onnx
 
-    target = Path(path)
-    if target.exists() and not overwrite:
-        raise ConfigError(f"{target} exists already. Give another name, or --force (overwrite=True) to replace it.")
-    if not target.parent.is_dir():
-        raise ConfigError(f"Cannot write {target}: the folder {target.parent} does not exist. Make it first.")
+    target = check_writable(Path(path), replace=overwrite)
     bilm = model if isinstance(model, PretrainedBiLM) else load(model)
     proto = build(bilm)
     entry = proto.metadata_props.add()

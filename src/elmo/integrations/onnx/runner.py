@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo.bilm.config import BiLMConfig
-from elmo.checkpoints.architecture import bilm_config
+from elmo.bilm.config import BiLMConfig, bilm_config
 from elmo.embedding.layers import LayerSpec, choose_layers
 from elmo.embedding.pooling import POOLINGS, Pooling, pool
 from elmo.embedding.token_lists import SentenceLike, as_token_lists

@@ -7,9 +7,8 @@ from typing import Any
 
 from transformers import PretrainedConfig
 
-from elmo.bilm.config import BiLMConfig
+from elmo.bilm.config import BiLMConfig, bilm_config
 from elmo.checkpoints import native
-from elmo.checkpoints.architecture import bilm_config
 from elmo.errors import ConfigError
 from elmo.settings import to_dict
 from elmo.storage.atomic import write_atomic

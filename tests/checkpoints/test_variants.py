@@ -7,8 +7,8 @@ import torch
 
 from elmo.checkpoints.bilm_tf import hdf5
 from elmo.checkpoints.detect import open_checkpoint
-from elmo.checkpoints.fixed_words import with_fixed_words
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.checkpoints.variants import with_fixed_words
 
 SENTENCES = [["The", "bank", "of", "the", "river"], ["café", "东京", "."]]
 
@@ -18,7 +18,7 @@ def test_listed_words_give_the_same_vectors_even_through_hdf5(name: str, golden:
     whole = open_checkpoint(golden / name)
     words = [word for sentence in SENTENCES for word in sentence]
     fixed = with_fixed_words(whole, words, source=name)
-    hdf5.write(fixed, tmp_path / "weights.hdf5", options=tmp_path / "options.json")
+    hdf5.write(fixed, tmp_path)
     bilm, table = PretrainedBiLM.from_checkpoint(whole, source=name), load(tmp_path)
     assert table.config.characters is None and table.vocabulary is not None
     with torch.no_grad():
