@@ -49,7 +49,7 @@ def main() -> None:
         print("  This model does not tell the senses apart.")
 
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
-    report = embed_to_file(elmo.Embedder(model), lines, OUTPUT, overwrite=True)
+    report = embed_to_file(elmo.Embedder(model), lines, OUTPUT, if_exists="replace")
     print(f"\nAll {report.num_sentences} sentences, {report.num_tokens} tokens, every layer: {OUTPUT.resolve()}")
     print("The same from the command line: elmo embed examples/sentences.txt -o vectors.hdf5")
 

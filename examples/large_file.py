@@ -16,5 +16,5 @@ out = Path(sys.argv[2]) if len(sys.argv) > 2 else Path("runs/demo/sentences.parq
 out.parent.mkdir(parents=True, exist_ok=True)
 embedder = elmo.Embedder(layers="top", dtype="float16")
 with text.open(encoding="utf-8") as lines:
-    report = embed_to_file(embedder, (line.rstrip("\n") for line in lines), out, resume=True)
+    report = embed_to_file(embedder, (line.rstrip("\n") for line in lines), out, if_exists="resume")
 print(f"{out} is complete." if report.already_complete else f"{report.num_tokens} tokens -> {out}")

@@ -40,7 +40,7 @@ def test_strings_token_lists_and_read_sentences(bilm: PretrainedBiLM, tmp_path: 
 
 
 @pytest.mark.parametrize("state", ["reset", "carry"])
-def test_a_stopped_run_goes_on(bilm: PretrainedBiLM, tmp_path: Path, state: str) -> None:
+def test_a_stopped_run_is_resumed(bilm: PretrainedBiLM, tmp_path: Path, state: str) -> None:
     def embedder() -> Embedder:
         return Embedder(bilm, state=state, batch_size=4, batch_tokens=64)  # type: ignore[arg-type]
 
@@ -54,25 +54,25 @@ def test_a_stopped_run_goes_on(bilm: PretrainedBiLM, tmp_path: Path, state: str)
     out = tmp_path / "out.npz"
     for row in (21, 40):
         with pytest.raises(RuntimeError, match="plug"):
-            embed_to_file(embedder(), stop_at(row), out, resume=True)  # type: ignore[arg-type]
+            embed_to_file(embedder(), stop_at(row), out, if_exists="resume")  # type: ignore[arg-type]
         assert not out.exists()
-    report = embed_to_file(embedder(), SENTENCES, out, resume=True)
+    report = embed_to_file(embedder(), SENTENCES, out, if_exists="resume")
     assert 0 < report.num_resumed <= 40 and report.num_sentences == 60 - report.num_resumed
     with np.load(out) as resumed, np.load(tmp_path / "whole.npz") as whole:
         assert sorted(resumed.files) == sorted(whole.files)
         for key in whole.files:
             np.testing.assert_array_equal(resumed[key], whole[key])
-    assert embed_to_file(embedder(), SENTENCES, out, resume=True) == FileReport(already_complete=True)
+    assert embed_to_file(embedder(), SENTENCES, out, if_exists="resume") == FileReport(already_complete=True)
 
 
-def test_another_model_does_not_go_on(bilm: PretrainedBiLM, tmp_path: Path, make_bilm: object) -> None:
+def test_another_model_cannot_resume(bilm: PretrainedBiLM, tmp_path: Path, make_bilm: object) -> None:
     broken = iter([*SENTENCES[:30], None])
     with pytest.raises(InputError, match="Sentence 30 is NoneType"):
         embed_to_file(Embedder(bilm, batch_tokens=64), broken, tmp_path / "out.npz")  # type: ignore[arg-type]
     other = make_bilm(seed=5)  # type: ignore[operator]
     assert other.digest() != bilm.digest()
     with pytest.raises(ConfigError, match="model was"):
-        embed_to_file(Embedder(other), SENTENCES, tmp_path / "out.npz", resume=True)
+        embed_to_file(Embedder(other), SENTENCES, tmp_path / "out.npz", if_exists="resume")
 
 
 def test_cut_words_are_counted_and_giants_refused(bilm: PretrainedBiLM, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_progress_is_reported(bilm: PretrainedBiLM, tmp_path: Path) -> None:
     assert seen == [48, 96, 144, 180]
 
 
-def test_another_warm_state_does_not_go_on(bilm: PretrainedBiLM, tmp_path: Path) -> None:
+def test_another_warm_state_cannot_resume(bilm: PretrainedBiLM, tmp_path: Path) -> None:
     first = BiLMState(torch.ones(2, 2, 1, 6), torch.ones(2, 2, 1, 12))
     bilm.warm_state = first
     broken = iter([*SENTENCES[:30], None])
@@ -98,21 +98,21 @@ def test_another_warm_state_does_not_go_on(bilm: PretrainedBiLM, tmp_path: Path)
         embed_to_file(Embedder(bilm, state="warm", batch_tokens=64), broken, tmp_path / "o.npz")  # type: ignore[arg-type]
     bilm.warm_state = BiLMState(first.hidden, 2 * first.cell)
     with pytest.raises(ConfigError, match="warm_state was"):
-        embed_to_file(Embedder(bilm, state="warm"), SENTENCES, tmp_path / "o.npz", resume=True)
+        embed_to_file(Embedder(bilm, state="warm"), SENTENCES, tmp_path / "o.npz", if_exists="resume")
     bilm.warm_state = first
-    report = embed_to_file(Embedder(bilm, state="warm"), SENTENCES, tmp_path / "o.npz", resume=True)
+    report = embed_to_file(Embedder(bilm, state="warm"), SENTENCES, tmp_path / "o.npz", if_exists="resume")
     assert 0 < report.num_resumed <= 30
 
 
 @pytest.mark.parametrize("name", ["out.jsonl.gz", "OUT.JSONL.GZ"])
-def test_a_name_that_says_gzip_gets_it(bilm: PretrainedBiLM, tmp_path: Path, name: str) -> None:
+def test_a_gz_suffix_compresses(bilm: PretrainedBiLM, tmp_path: Path, name: str) -> None:
     embed_to_file(Embedder(bilm, layers="top"), [["a", "b"]], tmp_path / name)
     with gzip.open(tmp_path / name, "rt") as lines:
         assert json.loads(lines.read())["tokens"] == ["a", "b"]
 
 
 @pytest.mark.parametrize("given", ["corpus.txt", Path("corpus.txt"), b"corpus.txt"])
-def test_a_files_name_is_not_taken_for_its_sentences(bilm: PretrainedBiLM, tmp_path: Path, given: object) -> None:
+def test_a_path_instead_of_sentences_is_refused(bilm: PretrainedBiLM, tmp_path: Path, given: object) -> None:
     with pytest.raises(InputError, match=r"corpus.txt.*read_sentences\(FILE\)"):
         embed_to_file(Embedder(bilm), given, tmp_path / "out.npz")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())

@@ -1,10 +1,10 @@
-"""A stream of sentences -> a file of vectors: reading, embedding and writing at the same time, in flat memory.
+"""A stream of sentences -> a file of vectors: reading, embedding and writing at the same time, in constant memory.
 
     embed_to_file(Embedder(layers="top"), lines, "vectors.hdf5")
 
-A run that was stopped goes on with `resume=True` and the same input, and gives the same vectors to the bit. In `carry`
-all finished sentences are embedded again, because the ones after them depend on them; in the other modes only those
-that share a window with the first unfinished one, because batches of other sentences round differently.
+`if_exists="resume"` continues a run that was stopped, with the same input, and gives the same vectors to the bit. In
+`carry` all finished sentences are embedded again, because the ones after them depend on them; in the other modes only
+those that share a window with the first unfinished one, because batches of other sentences round differently.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from elmo.embedding.embedder import EmbeddedSentence, Embedder
 from elmo.embedding.pipeline import WriteBehind, read_ahead
 from elmo.embedding.token_lists import SentenceLike, check_tokens
-from elmo.embedding.writers.formats import format_of
+from elmo.embedding.writers.formats import OutputFile
 from elmo.embedding.writers.record import OutputLayout, Record
-from elmo.embedding.writers.vector_writer import VectorWriter
+from elmo.embedding.writers.vector_writer import IfExists, VectorWriter
 from elmo.errors import ConfigError, InputError
 from elmo.storage.digest import tensor_digest
 from elmo.text.batches import cut_windows
@@ -28,61 +28,51 @@ from elmo.text.inputs import RowOptions, Sentence
 from elmo.text.tokenizer import tokenize
 
 LONGEST_TOKEN = 1_000_000
-"""Characters; what is longer is no word of any language, and most likely no text at all."""
+"""Characters; a longer token is no word of any language, and most likely no text."""
 
 
 @dataclass
 class FileReport:
-    """What a run has put into its file so far."""
+    """What a run has written so far."""
 
     num_sentences: int = 0
     num_tokens: int = 0
     num_tokens_read: int = 0
-    """Tokens taken from the input; some of them are still on their way."""
+    """Tokens read from the input; some of them are not embedded yet."""
     num_tokens_embedded: int = 0
-    """Tokens whose vectors are computed; their sentences are written when the window that they are in is done."""
+    """Tokens whose vectors are computed; sentences are written when all of their window is computed."""
     num_cut_words: int = 0
-    """Words longer than the model can see."""
+    """Words with more characters than the model reads."""
     num_resumed: int = 0
-    """Sentences that a run before this one had finished."""
+    """Sentences that an earlier run had finished."""
     num_tokens_resumed: int = 0
     already_complete: bool = False
     notes: list[str] = field(default_factory=list)
-    """What the finished file lacks, a sentence each."""
+    """What the finished file leaves out, a sentence each."""
 
 
 def embed_to_file(
     embedder: Embedder,
     sentences: Iterable[SentenceLike | Sentence],
-    path: str | Path,
+    output: str | Path | OutputFile,
     *,
-    format_name: str | None = None,
-    compress: bool = False,
-    resume: bool = False,
-    overwrite: bool = False,
+    if_exists: IfExists = "fail",
     columns: RowOptions | None = None,
     progress: Callable[[FileReport], None] | None = None,
 ) -> FileReport:
-    """Write each sentence's vectors under its number; the file's name tells the format unless `format_name` does.
+    """Write the vectors of each sentence under its number.
 
-    What ends in .gz is compressed, asked or not. `columns`: what `read_sentences` was given, so that the ids and the
-    columns that it keeps are written, too.
+    The format of a path is that of its suffix; `OutputFile.of` takes another one. `columns`: the options that
+    `read_sentences` was given, so that ids and kept columns are written too.
     """
     if isinstance(sentences, str | bytes | Path):
         raise InputError(
-            f"{str(sentences)[:60]!r} was given; expected the sentences themselves, such as a list of strings. To "
-            "embed a file, give read_sentences(FILE) of elmo.text.inputs; to embed one sentence, put it into a list."
+            f"Found {str(sentences)[:60]!r}; expected sentences, such as a list of strings. To embed a file, give "
+            "read_sentences(FILE) of elmo.text.inputs; to embed one sentence, put it into a list."
         )
-    name = format_name or format_of(Path(path))
-    compress = compress or Path(path).name.lower().endswith(".gz")
-    writer = VectorWriter(
-        path,
-        name,
-        layout=_layout(embedder, compress, columns or RowOptions()),
-        settings=_settings(embedder),
-        resume=resume,
-        overwrite=overwrite,
-    )
+    file = output if isinstance(output, OutputFile) else OutputFile.of(output)
+    layout = _layout(embedder, file.compress, columns or RowOptions())
+    writer = VectorWriter(file.path, file.format_name, layout=layout, settings=_settings(embedder), if_exists=if_exists)
     report = FileReport(num_resumed=writer.num_finished, already_complete=writer.complete)
     if writer.complete:
         return report
@@ -101,7 +91,7 @@ def embed_to_file(
 
 
 class _Run:
-    """The texts wait here while their tokens go through the embedder, which keeps their order."""
+    """Holds the texts while their tokens go through the embedder, which keeps their order."""
 
     def __init__(
         self, embedder: Embedder, writer: VectorWriter, report: FileReport, count: Callable[[int], None]
@@ -154,14 +144,14 @@ class _Run:
     def _count(self, index: int, sentence: Sentence) -> None:
         self._report.num_tokens_read += len(sentence.tokens)
         scheme = self._embedder.model.config.characters
-        # A character has four bytes at most: most words need no closer look.
+        # A character has at most four bytes, so most words need no closer check.
         surely_short = (scheme.max_characters - 2) // 4 if scheme else LONGEST_TOKEN
         for token in sentence.tokens:
             if len(token) > surely_short:
                 if len(token) > LONGEST_TOKEN:
                     raise InputError(
                         f"Sentence {index} ({sentence.source}, line {sentence.line}) has a token of {len(token):,} "
-                        f"characters, {token[:30]!r}...; at most {LONGEST_TOKEN:,} make sense. "
+                        f"characters, {token[:30]!r}...; expected at most {LONGEST_TOKEN:,}. "
                         "Remove what is not text, or split it."
                     )
                 self._report.num_cut_words += scheme is not None and scheme.is_cut(token)
@@ -185,8 +175,8 @@ _OWN_COLUMNS = re.compile(r"id|tokens|starts|stops|layers|vectors?|layer_\d+")
 def _layout(embedder: Embedder, compress: bool, columns: RowOptions) -> OutputLayout:
     if taken := [name for name in columns.keep if _OWN_COLUMNS.fullmatch(name)]:
         raise ConfigError(
-            f"The output has a column {taken[0]!r} of its own, so the input's cannot be kept under that name. Rename "
-            "it in the input, or give it as the id column."
+            f"The input's column {taken[0]!r} cannot be kept, because the output has a column of that name. Rename it "
+            "in the input, or give it as the id column."
         )
     choice = embedder.layers
     return OutputLayout(
@@ -201,8 +191,8 @@ def _layout(embedder: Embedder, compress: bool, columns: RowOptions) -> OutputLa
 
 
 def _settings(embedder: Embedder) -> dict[str, object]:
-    """What the vectors depend on beside the text."""
-    choice = embedder.layers
+    """What the vectors depend on besides the text."""
+    choice, warm = embedder.layers, embedder.model.warm_state
     return {
         "model": embedder.model.digest(),
         "layers": choice.form if choice.form != "single" else choice.weights or choice.index,
@@ -210,13 +200,6 @@ def _settings(embedder: Embedder) -> dict[str, object]:
         "precision": embedder.model.precision,
         "state": embedder.state,
         "batch_size": embedder.batch_size if embedder.state == "carry" else None,
-        "warm_state": _warm_digest(embedder),
+        # The digest of a model does not include its warm state.
+        "warm_state": None if embedder.state != "warm" or warm is None else tensor_digest(vars(warm)),
     }
-
-
-def _warm_digest(embedder: Embedder) -> str | None:
-    """Of the state that sentences start from, which is no weight and does not show in the model's identity."""
-    warm = embedder.model.warm_state
-    if embedder.state != "warm" or warm is None:
-        return None
-    return tensor_digest({"hidden": warm.hidden, "cell": warm.cell})

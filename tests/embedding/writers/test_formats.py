@@ -122,7 +122,7 @@ def check(path: Path, name: str, rows: list[Record]) -> None:
     for record in rows:
         values = np.asarray(found[str(record.index)].vectors, dtype=record.vectors.dtype)
         np.testing.assert_array_equal(values.reshape(record.vectors.shape), record.vectors)
-        # UTF-8 columns and lines have no room for half a character; JSON that is ASCII has.
+        # UTF-8 columns and lines cannot hold half a character; JSON that is ASCII has.
         tokens = [token.encode("utf-8", "replace").decode() for token in record.tokens]
         assert found[str(record.index)].tokens == (tokens if name in UTF8 else record.tokens)
 
@@ -158,7 +158,7 @@ def test_allennlps_sentence_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert index["a / b : c"] == "37"
 
 
-def test_a_sentence_index_that_is_too_large_is_left_out_and_told(
+def test_a_sentence_index_that_is_too_large_is_left_out_with_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PART_BYTES", 3000)
@@ -198,7 +198,7 @@ def test_compression_makes_files_smaller(tmp_path: Path) -> None:
         assert (tmp_path / f"{name}True").stat().st_size < (tmp_path / f"{name}False").stat().st_size / 2
 
 
-def test_names_tell_the_format() -> None:
+def test_suffixes_give_the_format() -> None:
     assert {format_of(Path(f"x{ending}")) for ending in ENDINGS} == set(FORMATS)
     with pytest.raises(ConfigError, match=r"'vectors\.bin'.*\.hdf5"):
         format_of(Path("vectors.bin"))
@@ -219,9 +219,9 @@ def test_npy_is_one_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layo
     assert np.load(tmp_path / "empty.npy").shape == (0, *found.shape[1:])
 
 
-def test_npy_refuses_what_it_has_no_room_for() -> None:
+def test_npy_refuses_what_it_cannot_hold() -> None:
     for layout, found in (
-        (LAYOUTS["single"], "one for each token was asked for"),
+        (LAYOUTS["single"], "found one per token"),
         (OutputLayout(None, 4, True, "float32", has_ids=True), "--id-column"),
         (OutputLayout(None, 4, True, "float32", keep=("stars",)), "--keep"),
         (OutputLayout(None, 4, True, "float32", compress=True), "--compress"),
@@ -231,7 +231,7 @@ def test_npy_refuses_what_it_has_no_room_for() -> None:
 
 
 @pytest.mark.parametrize("name", TOKEN_FORMATS)
-def test_a_part_that_lacks_a_sentence_is_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_an_incomplete_part_is_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Whatever may go wrong with a part, the output is never finished with sentences missing."""
     monkeypatch.setattr(module, "PART_BYTES", 3000)
     rows = records(LAYOUTS["single"])

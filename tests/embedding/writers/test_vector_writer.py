@@ -14,7 +14,7 @@ import pytest
 from elmo.embedding.writers import vector_writer as module
 from elmo.embedding.writers.record import OutputLayout, Record
 from elmo.embedding.writers.vector_writer import VectorWriter
-from elmo.errors import ConfigError, InputError
+from elmo.errors import ConfigError, WriteError
 
 LAYOUT = OutputLayout(None, 4, False, "float32")
 
@@ -28,8 +28,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_BYTES", 4400)  # some four sentences
 
 
-def run(path: Path, count: int, *, resume: bool = False, stop_at: int | None = None, **options: object) -> None:
-    with VectorWriter(path, "hdf5", layout=LAYOUT, resume=resume, **options) as writer:  # type: ignore[arg-type]
+def run(path: Path, count: int, *, stop_at: int | None = None, **options: object) -> None:
+    with VectorWriter(path, "hdf5", layout=LAYOUT, **options) as writer:  # type: ignore[arg-type]
         for index in range(0 if writer.complete else count):
             if index == stop_at:
                 raise KeyboardInterrupt
@@ -50,9 +50,9 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
     path = tmp_path / "out.hdf5"
     for stop_at in (3, 11, 12):
         with pytest.raises(KeyboardInterrupt):
-            run(path, 20, resume=True, stop_at=stop_at)
+            run(path, 20, if_exists="resume", stop_at=stop_at)
         assert not path.exists()
-    run(path, 20, resume=True)
+    run(path, 20, if_exists="resume")
     check(path, 20)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -85,36 +85,36 @@ def test_killed_between_any_two_steps_of_the_disk(tmp_path: Path, monkeypatch: p
         path = moments / str(moment) / "out.hdf5"
         if path.exists():
             check(path, count)
-        run(path, count, resume=True)
+        run(path, count, if_exists="resume")
         check(path, count)
         assert list(path.parent.iterdir()) == [path]
 
 
-def test_an_output_that_exists_is_safe(tmp_path: Path) -> None:
+def test_an_existing_output_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "out.hdf5"
     path.write_text("precious")
-    with pytest.raises(ConfigError, match=r"exists.*--force"):
+    with pytest.raises(WriteError, match=r"exists.*--force"):
         run(path, 5)
     with pytest.raises(KeyboardInterrupt):
-        run(path, 20, overwrite=True, stop_at=9)
+        run(path, 20, if_exists="replace", stop_at=9)
     assert path.read_text() == "precious"
-    run(path, 20, overwrite=True)
+    run(path, 20, if_exists="replace")
     check(path, 20)
-    run(path, 20, resume=True)
+    run(path, 20, if_exists="resume")
     check(path, 20)
 
 
-def test_a_stopped_run_is_not_lost_by_accident(tmp_path: Path) -> None:
+def test_a_stopped_run_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "out.hdf5"
     with pytest.raises(KeyboardInterrupt):
         run(path, 20, stop_at=9)
     with pytest.raises(ConfigError, match="--resume"):
         run(path, 20)
-    run(path, 20, overwrite=True)
+    run(path, 20, if_exists="replace")
     check(path, 20)
 
 
-def test_a_run_that_failed_at_once_leaves_nothing(tmp_path: Path) -> None:
+def test_a_run_that_failed_immediately_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "out.hdf5", 20, stop_at=0)
     assert list(tmp_path.iterdir()) == []
@@ -125,16 +125,16 @@ def test_another_input_or_other_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(path, 20, stop_at=9, settings={"layers": "top"})
     with pytest.raises(ConfigError, match="layers was 'top', is 'all'"):
-        run(path, 20, resume=True, settings={"layers": "all"})
+        run(path, 20, if_exists="resume", settings={"layers": "all"})
     with (
-        pytest.raises(InputError, match="first 9 sentences are not those"),
-        VectorWriter(path, "hdf5", layout=LAYOUT, resume=True, settings={"layers": "top"}) as writer,
+        pytest.raises(ConfigError, match="first 9 sentences are not those"),
+        VectorWriter(path, "hdf5", layout=LAYOUT, if_exists="resume", settings={"layers": "top"}) as writer,
     ):
         for _ in range(writer.num_finished):
             writer.skip(["other"])
-    with pytest.raises(InputError, match=r"has 4 sentences, but .* holds 9"):
-        run(path, 4, resume=True, settings={"layers": "top"})
-    run(path, 20, resume=True, settings={"layers": "top"})
+    with pytest.raises(ConfigError, match="has 4 sentences, and 9 are finished"):
+        run(path, 4, if_exists="resume", settings={"layers": "top"})
+    run(path, 20, if_exists="resume", settings={"layers": "top"})
     check(path, 20)
 
 
@@ -143,7 +143,7 @@ def fail(part: Any, _: Record) -> None:
     raise OSError("disk full")
 
 
-def test_a_part_that_failed_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_part_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out.jsonl"
     with (
         pytest.raises(OSError, match="disk full"),
@@ -153,45 +153,45 @@ def test_a_part_that_failed_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monk
             if index == 9:
                 monkeypatch.setattr(writer._part, "add", partial(fail, writer._part))
             writer.write(record(index))
-    with VectorWriter(path, "jsonl", layout=LAYOUT, resume=True) as writer:
+    with VectorWriter(path, "jsonl", layout=LAYOUT, if_exists="resume") as writer:
         assert writer.num_finished in (4, 5, 8)
         for index in range(20):
             writer.skip([f"w{index}"]) if index < writer.num_finished else writer.write(record(index))
     assert len(path.read_text().splitlines()) == 20 and "half" not in path.read_text()
 
 
-@pytest.mark.parametrize("place", ["missing/out.hdf5", "file/out.hdf5"])
-def test_a_place_that_cannot_be_written(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("place", [".", "file/out.hdf5"])
+def test_a_path_that_cannot_be_written(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="Cannot write"):
+    with pytest.raises(WriteError, match="Cannot write"):
         run(tmp_path / place, 3)
 
 
-def test_a_folder_is_no_output(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is a folder"):
-        run(tmp_path, 3)
+def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+    run(tmp_path / "missing" / "out.hdf5", 3)
+    check(tmp_path / "missing" / "out.hdf5", 3)
 
 
-@pytest.mark.parametrize("options", [{"resume": True}, {"overwrite": True}, {}])
-def test_a_run_that_is_alive_is_left_alone(tmp_path: Path, options: dict[str, bool]) -> None:
+@pytest.mark.parametrize("if_exists", ["resume", "replace", "fail"])
+def test_a_run_that_is_running_is_not_touched(tmp_path: Path, if_exists: module.IfExists) -> None:
     path = tmp_path / "out.jsonl"
     with VectorWriter(path, "jsonl", layout=LAYOUT) as alive:
         for index in range(6):
             alive.write(record(index))
         with pytest.raises(ConfigError, match="Another process is writing"):
-            VectorWriter(path, "jsonl", layout=LAYOUT, **options)
+            VectorWriter(path, "jsonl", layout=LAYOUT, if_exists=if_exists)
         for index in range(6, 12):
             alive.write(record(index))
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == list(range(12))
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_pipe_is_no_output(tmp_path: Path) -> None:
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
     pipe = tmp_path / "out.hdf5"
     os.mkfifo(pipe)
-    for options in ({"overwrite": True}, {"resume": True}, {}):
+    for if_exists in ("replace", "resume", "fail"):
         with pytest.raises(ConfigError, match="is a pipe or a device"):
-            run(pipe, 3, **options)
+            run(pipe, 3, if_exists=if_exists)
     assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
 

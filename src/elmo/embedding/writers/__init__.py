@@ -1,1 +1,1 @@
-"""Vectors -> files, one file per format. `vector_writer.py` makes any of them safe to kill and to resume."""
+"""Vectors -> files, one module per format. `vector_writer.py` makes all of them atomic and resumable."""

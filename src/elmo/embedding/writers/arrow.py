@@ -1,15 +1,15 @@
 """Parquet and Arrow (Feather): one row per sentence.
 
     id         int64                                  number in the input, from 0; or string, from the chosen column
-    ...        string                                 the columns of the input that were asked to be kept
+    ...        string                                 the kept columns of the input
     tokens     list<string>
-    starts     list<int32>                            where each token begins and ends in its text, in characters
+    starts     list<int32>                            start and end of each token in its text, in characters
     stops      list<int32>
     vectors    list<fixed_size_list<float>[dim]>      one vector per token
     vector     fixed_size_list<float>[dim]            instead, when pooled
-    layer_k    as `vectors` or `vector`               instead, one column per layer, when all layers were asked for
+    layer_k    as `vectors` or `vector`               instead, one column per layer, with all layers
 
-float is 32 or 16 bits wide. A column per layer lets a reader load the one it wants.
+float is 32 or 16 bits wide. A column per layer lets a reader load a single layer.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def _vector_column(arrays: Sequence[np.ndarray], layout: OutputLayout) -> pa.Arr
 
 
 def _encodable(text: str | None) -> str | None:
-    """Lone surrogates, which no UTF-8 column can hold, become question marks."""
+    """Lone surrogates, which cannot be encoded as UTF-8, become question marks."""
     return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 class ArrowFile:
-    """Both formats: `kind` says which."""
+    """Parquet or Arrow."""
 
     def __init__(self, kind: Literal["parquet", "arrow"]) -> None:
         self.kind = kind
@@ -117,7 +117,7 @@ class ArrowFile:
     def _open(self, path: Path, layout: OutputLayout) -> Any:
         schema = sentence_schema(layout)
         if self.kind == "parquet":
-            # Vectors hardly ever repeat: a dictionary of them is work for nothing.
+            # Vectors hardly ever repeat, so they get no dictionary.
             return pq.ParquetWriter(
                 path, schema, compression="zstd" if layout.compress else "none", use_dictionary=["tokens.list.element"]
             )

@@ -1,7 +1,9 @@
-"""Which formats there are, by name and by file ending."""
+"""The formats by name and by file suffix."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from elmo.embedding.writers.record import Format, OutputLayout
@@ -19,40 +21,49 @@ ENDINGS = {
     ".jsonl.gz": "jsonl",
     ".ndjson": "jsonl",
 }
-FORMATS = tuple(dict.fromkeys(ENDINGS.values()))
+# name -> (module, class); a format's libraries are imported when it is used
+_CLASSES = {
+    "hdf5": ("hdf5", "Hdf5"),
+    "npz": ("npz", "Npz"),
+    "npy": ("npy", "Npy"),
+    "parquet": ("arrow", "ArrowFile"),
+    "arrow": ("arrow", "ArrowFile"),
+    "jsonl": ("jsonl", "JsonLines"),
+}
+FORMATS = tuple(_CLASSES)
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """The file to write."""
+
+    path: Path
+    format_name: str
+    compress: bool = False
+
+    @classmethod
+    def of(cls, path: str | Path, format_name: str | None = None, compress: bool = False) -> OutputFile:
+        """Without `format_name` the suffix gives the format; a file that ends in .gz is always compressed."""
+        path = Path(path)
+        return cls(path, format_name or format_of(path), compress or path.name.lower().endswith(".gz"))
 
 
 def format_of(path: Path) -> str:
-    """The format that a file's name means."""
+    """The format of a file's suffix."""
     for ending, name in ENDINGS.items():
         if path.name.lower().endswith(ending):
             return name
     raise ConfigError(
-        f"The output's name, {path.name!r}, does not tell its format. End it with one of {', '.join(ENDINGS)}, "
-        f"or say --out-format ({', '.join(FORMATS)})."
+        f"The suffix of {path.name!r} is not that of a known format. Expected one of {', '.join(ENDINGS)}; or give "
+        f"the format with --out-format ({', '.join(FORMATS)})."
     )
 
 
 def open_format(name: str, layout: OutputLayout) -> Format:
-    """The format's code; its libraries are imported here and not before. Refuses a layout that it cannot hold."""
-    if name == "hdf5":
-        from elmo.embedding.writers.hdf5 import Hdf5
-
-        return Hdf5()
-    if name == "npz":
-        from elmo.embedding.writers.npz import Npz
-
-        return Npz()
-    if name == "npy":
-        from elmo.embedding.writers.npy import Npy
-
-        return Npy(layout)
-    if name == "jsonl":
-        from elmo.embedding.writers.jsonl import JsonLines
-
-        return JsonLines()
-    if name in ("parquet", "arrow"):
-        from elmo.embedding.writers.arrow import ArrowFile
-
-        return ArrowFile("parquet" if name == "parquet" else "arrow")
-    raise ConfigError(f"Unknown output format {name!r}; expected one of {', '.join(FORMATS)}.")
+    """The format of that name, for files of this layout."""
+    if name not in _CLASSES:
+        raise ConfigError(f"Unknown output format {name!r}; expected one of {', '.join(FORMATS)}.")
+    module, kind = _CLASSES[name]
+    arguments = {"npy": (layout,), "parquet": ("parquet",), "arrow": ("arrow",)}.get(name, ())
+    opened: Format = getattr(import_module(f"elmo.embedding.writers.{module}"), kind)(*arguments)
+    return opened

@@ -1,11 +1,11 @@
 """HDF5 in the layout of `allennlp elmo`, which many scripts read.
 
     "0", "1", ...         one dataset per sentence, by its number in the input: (layers, tokens, dim), or (tokens, dim)
-    "sentence_to_index"   shape (1,): a JSON object from sentence to number; of a repeated sentence the last one counts
+    "sentence_to_index"   shape (1,): a JSON object from sentence to number; a repeated sentence has its last number
 
-Old tools wrote float32 without compression; float16 and gzip are ours to offer, and old readers take both. The tokens
-are ours, too, where old readers do not look: json.loads(file["0"].attrs["tokens"]); and what else is known about the
-sentence: json.loads(file["0"].attrs["row"]), with id and kept columns, if asked for, and the tokens' starts and stops.
+Old tools wrote float32 without compression; old readers also read float16 and gzip. Two attributes are ours: the
+tokens, json.loads(file["0"].attrs["tokens"]), and the other fields, json.loads(file["0"].attrs["row"]): id and kept
+columns, if requested, and the tokens' starts and stops.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Hdf5:
                     size += part[SENTENCE_INDEX].dtype.itemsize
                     for key in part:
                         if key != SENTENCE_INDEX:
-                            # Copies the stored bytes: what was compressed stays so.
+                            # Copies the stored bytes without decompressing them.
                             h5py.h5o.copy(part.id, key.encode(), joined.id, key.encode())
             if size > LARGEST_SENTENCE_INDEX:
                 return [
-                    f"The file has no {SENTENCE_INDEX}: with {size:,} characters it would be more than most readers "
-                    "can hold. Each sentence's vectors stand under its number, with its tokens as an attribute."
+                    f"The file has no {SENTENCE_INDEX}, which would have {size:,} characters. The vectors of each "
+                    "sentence are under its number, with its tokens as an attribute."
                 ]
             place = _reserve_index(joined, size)
         _join_indices(parts, target, place)
@@ -63,7 +63,7 @@ class Hdf5:
 
 
 class Hdf5Part:
-    """Built in memory and written by Python at the end: HDF5 may crash when it closes a file on a full disk."""
+    """Built in memory and written by Python: the HDF5 library may crash when it closes a file on a full disk."""
 
     def __init__(self, path: Path, layout: OutputLayout) -> None:
         self._path, self._content = path, io.BytesIO()
@@ -83,7 +83,7 @@ class Hdf5Part:
                 name, data=record.vectors, dtype=self._dtype, compression="gzip", shuffle=True
             ).id
         else:
-            # h5py's own convenience takes longer than the writing.
+            # The low-level interface: h5py's `create_dataset` takes longer than writing the data.
             space = h5py.h5s.create_simple(record.vectors.shape)
             dataset = h5py.h5d.create(self._file.id, name.encode(), self._type, space)
             if record.vectors.size:

@@ -1,11 +1,10 @@
-"""JSON lines: one sentence a line, readable by anything.
+"""JSON lines: one sentence per line.
 
     {"id": 0, "starts": [0, 2], "stops": [1, 3], "tokens": ["a", "b"], "vectors": [[0.1, ...], [0.2, ...]]}
 
-`id` is the sentence's number in the input, or what the chosen column says; kept columns follow it.
-`"layers": [[[...]]]` (layers, tokens, dim) when all layers were asked for; pooled, `"vector": [...]`, or `"layers":
-[[...]]` (layers, dim). Numbers have as many digits as give back the same float32 (9) or float16 (5).
-Compressed, it is gzip.
+`id` is the sentence's number in the input, or the value of the id column; kept columns follow it. With all layers,
+`"layers": [[[...]]]` (layers, tokens, dim); pooled, `"vector": [...]`, or `"layers": [[...]]` (layers, dim). Numbers
+have enough digits to give the same float32 (9) or float16 (5). Compression is gzip.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class JsonLines:
             return sum(block.count(b"\n") for block in iter(lambda: lines.read(1 << 20), b""))
 
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
-        # gzip files stand one behind another as well as plain ones do.
+        # Concatenated gzip files are a valid gzip file.
         with target.open("wb") as joined:
             for part in parts:
                 with part.open("rb") as file:

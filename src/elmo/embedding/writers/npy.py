@@ -1,8 +1,8 @@
-"""NumPy's npy: one matrix with a row for each sentence, for pooled vectors alone.
+"""NumPy's npy: one matrix with a row for each sentence, for pooled vectors only.
 
     vectors = np.load("out.npy", mmap_mode="r")      # (sentences, dim), or (sentences, layers, dim) for all layers
 
-Row i is sentence i of the input. Left out: tokens, ids and other columns, which an array has no room for.
+Row i is sentence i of the input. Left out: tokens, ids and other columns, which an array cannot hold.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Npy:
     def __init__(self, layout: OutputLayout) -> None:
         if not layout.pooled:
             raise ConfigError(
-                "An .npy file holds one vector for each sentence, and one for each token was asked for. Give --pool "
-                "mean, or write .npz, .hdf5 or .parquet."
+                "An .npy file holds one vector per sentence; found one per token. Give --pool mean, or write .npz, "
+                ".hdf5 or .parquet."
             )
         if layout.has_ids or layout.keep or layout.compress:
             found = "--compress" if layout.compress else "--id-column and --keep"
-            raise ConfigError(f"An .npy file holds an array alone; it has no room for {found}. Write .parquet.")
+            raise ConfigError(f"An .npy file holds an array alone; it cannot hold {found}. Write .parquet.")
 
     def open_part(self, path: Path, layout: OutputLayout) -> NpyPart:
         return NpyPart(path, layout)
@@ -50,7 +50,7 @@ class Npy:
 
 
 class NpyPart:
-    """Rows are held until the part is closed, because an array's length is at its beginning."""
+    """Holds its rows in memory until it is closed, because the header has their number."""
 
     def __init__(self, path: Path, layout: OutputLayout) -> None:
         self._path, self._layout = path, layout

@@ -2,9 +2,9 @@
 
     file = np.load("out.npz")
     vectors, tokens = file["0"], json.loads(bytes(file["0.tokens"]))
-    row = json.loads(bytes(file["0.row"]))      # id and kept columns, if asked for; starts and stops of the tokens
+    row = json.loads(bytes(file["0.row"]))      # id and kept columns, if requested; starts and stops of the tokens
 
-NumPy reads the names of all arrays when it opens such a file: for millions of sentences Parquet or HDF5 serve better.
+NumPy reads the names of all arrays when it opens such a file: for millions of sentences Parquet or HDF5 are faster.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Npz:
             return len(file.infolist()) // 3
 
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
-        """Put the parts' entries one behind another as they are, and one new directory of them at the end."""
+        """Concatenate the parts' entries unchanged, and write one new directory of them at the end."""
         with target.open("wb") as joined, tempfile.TemporaryFile(dir=target.parent) as directory:
             num_entries = 0
             for path in parts:
@@ -62,7 +62,7 @@ class NpzPart:
     def _write(self, name: str, array: np.ndarray) -> None:
         content = io.BytesIO()
         np.lib.format.write_array(content, array, allow_pickle=False)
-        # A fixed date: the same vectors give the same file.
+        # ZipInfo has a fixed date, so the same vectors give the same file.
         entry = zipfile.ZipInfo(f"{name}.npy")
         self._zip.writestr(entry, content.getbuffer(), compress_type=self._zip.compression)
 
@@ -70,7 +70,7 @@ class NpzPart:
         self._zip.close()
 
 
-# The zip format (PKWARE APPNOTE 4.3.12 to 4.3.16). Sizes and places always stand in the 64-bit extra field.
+# The zip format (PKWARE APPNOTE 4.3.12 to 4.3.16). Sizes and offsets are always in the 64-bit extra field.
 _BIG = 0xFFFFFFFF
 
 

@@ -1,4 +1,4 @@
-"""What every format writes, and what a format must be able to do."""
+"""The data that every format writes, and the interface of a format."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _TOKEN_BYTES, _OFFSET_BYTES = 64, 128
 
 @dataclass(frozen=True)
 class Record:
-    """One sentence on its way into a file."""
+    """One sentence with its vectors."""
 
     index: int
-    """Its number in the input, from 0: the key under which it is found again."""
+    """Its number in the input, from 0."""
     text: str
-    """The sentence as it stood in the input."""
+    """The sentence as in the input."""
     tokens: Sequence[str]
     vectors: np.ndarray
     offsets: Offsets | None = None
-    """Where each token stands in its text: the line, the cell, or (format text) the file; None if that is not known."""
+    """Start and end of each token in its text: the line, the cell, or (format text) the file; None if unknown."""
     id: str | None = None
-    """The value of the id column, if one was chosen."""
+    """The value of the id column, if there is one."""
     kept: Mapping[str, str | None] = field(default_factory=dict)
     """Columns of the input that are written beside the vectors."""
 
@@ -50,12 +50,12 @@ class Record:
 
     @property
     def tokens_as_json(self) -> str:
-        """The tokens for formats that know no lists of strings; ASCII, which can hold any of them."""
+        """The tokens, for formats without lists of strings; in ASCII."""
         return json.dumps(list(self.tokens))
 
     @property
     def row_as_json(self) -> str:
-        """All else that is known about the sentence, as a JSON object for such formats: id, kept columns, offsets."""
+        """The id, the kept columns and the offsets as a JSON object, for such formats."""
         row: dict[str, Any] = {} if self.id is None else {"id": self.id}
         row |= self.kept
         return json.dumps(row if self.offsets is None else row | {"starts": self.starts, "stops": self.stops})
@@ -63,10 +63,10 @@ class Record:
 
 @dataclass(frozen=True)
 class OutputLayout:
-    """What the vectors of one output have in common."""
+    """The shape and the columns of one output."""
 
     num_layers: int | None
-    """Layers that stand apart in every array, first axis; None if each token has one vector."""
+    """The size of the first axis of every array; None if each token has one vector."""
     dim: int
     pooled: bool
     """One vector for each sentence instead of each token."""
@@ -74,13 +74,13 @@ class OutputLayout:
     """float32 or float16"""
     compress: bool = False
     has_ids: bool = False
-    """Sentences have ids from a column of the input; otherwise their number is their id."""
+    """Sentences have ids from a column of the input; otherwise the id is their number."""
     keep: tuple[str, ...] = ()
     """Columns of the input that are written beside the vectors."""
 
 
 class PartWriter(Protocol):
-    """Writes one part: a complete file of its format that holds a run of sentences."""
+    """Writes one part: a complete file of its format with consecutive sentences."""
 
     def add(self, record: Record) -> None: ...
 
@@ -93,10 +93,10 @@ class Format(Protocol):
     def open_part(self, path: Path, layout: OutputLayout) -> PartWriter: ...
 
     def num_sentences(self, part: Path) -> int:
-        """How many sentences a part holds, by what stands in it."""
+        """The number of sentences in a part, counted in the file."""
 
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
-        """Make one file of several parts without holding more than one of them in memory.
+        """Join parts into one file, with at most one of them in memory.
 
-        Gives a sentence about each thing that found no room in it.
+        Returns a sentence for each thing that was left out.
         """

@@ -1,16 +1,15 @@
-"""Any format, written whole or not at all, and resumable after the process was killed at any moment.
+"""Any format, written atomically, and resumable after the process was killed at any moment.
 
-While it runs, sentences are gathered into parts, complete files of the format, in a folder beside the output:
+Sentences are gathered into parts, complete files of the format, in a folder beside the output:
 
-    OUT.partial/settings.json                               what the run was asked for
+    OUT.partial/settings.json                               the settings of the run
     OUT.partial/part-000000000-000004096-1a2b3c4d           sentences 0 to 4095; a checksum of all tokens up to there
     OUT.partial/part-000004096-...
 
-A part appears under its name only when it is complete, so the folder itself says how far the run came: nothing can be
-lost from the middle, and nothing doubled. At the end the parts are joined and the result takes its final name in one
-step. A resumed run must read the same input again, and the checksum makes sure of that. One process at a time holds the
-folder, so that a run cannot be resumed while it is alive. Room on disk for the output twice is needed while parts are
-joined.
+A part is renamed to its name only when it is complete, so the folder shows how far the run came. At the end the parts
+are joined, and the result is renamed to the output in one step; this needs disk space for the output twice. A resumed
+run must read the same input again, which the checksum verifies. A lock keeps a run from being resumed while it is
+running.
 """
 
 from __future__ import annotations
@@ -26,18 +25,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, NoReturn, Self
 
 from elmo.embedding.writers.formats import open_format
 from elmo.embedding.writers.record import OutputLayout, PartWriter, Record
-from elmo.errors import ConfigError, InputError
-from elmo.storage.atomic import fsync_path, is_device, write_atomic, writing
+from elmo.errors import ConfigError
+from elmo.storage.atomic import check_writable, fsync_path, is_device, write_atomic, writing
 from elmo.storage.json_file import read_json_object
 from elmo.storage.locks import locked
 
 PART_BYTES = 64 << 20
 PART_SECONDS = 30.0
 """A part ends at whichever comes first: this is what a killed run loses."""
+IfExists = Literal["fail", "resume", "replace"]
+"""What to do with an output, or an unfinished run, that exists."""
 
 _SETTINGS, _JOINED, _DONE = "settings.json", "joined", "done"
 _PART_NAME = re.compile(r"part-(\d{9,})-(\d{9,})-([0-9a-f]{8})")
@@ -52,8 +53,7 @@ class _Part:
 
 
 class VectorWriter:
-    """One output on its way. Use it in a `with` statement: without an error the output is finished, else it is kept
-    for resuming."""
+    """Writes one output, in a `with` statement: after an error, what is finished can be resumed."""
 
     def __init__(
         self,
@@ -62,8 +62,7 @@ class VectorWriter:
         *,
         layout: OutputLayout,
         settings: Mapping[str, Any] | None = None,
-        resume: bool = False,
-        overwrite: bool = False,
+        if_exists: IfExists = "fail",
     ) -> None:
         """`settings`: what the vectors depend on; a run is only resumed with the same ones."""
         self.path = Path(path)
@@ -76,36 +75,35 @@ class VectorWriter:
         self._part_begin = self._part_bytes = 0
         self._part_started = 0.0
         self.complete = False
-        """Whether nothing is left to do: a resumed run may find its output finished."""
+        """Whether the output is finished; a resumed run may find it so."""
         self.notes: list[str] = []
-        """What the finished output lacks, a sentence each."""
-        self._check_path()
+        """What the finished output leaves out, a sentence each."""
+        if is_device(self.path):
+            raise ConfigError(f"The output {self.path} is a pipe or a device. Give the name of a file.")
+        check_writable(self.path)
         with ExitStack() as self._lock:
             self._acquire_lock()
-            if resume:
+            if if_exists == "resume":
                 self._resume()
             else:
-                self._start(overwrite)
+                self._start(replace=if_exists == "replace")
             parts = [] if self.complete else self._parts()
             if not self.complete:
                 self._lock = self._lock.pop_all()  # nothing failed: keep the lock
         self.num_finished = parts[-1].end if parts else 0
-        """Sentences that a run before this one has finished; hand them to `skip`, the others to `write`."""
+        """Sentences that an earlier run has finished: pass them to `skip`, and the others to `write`."""
         self._expected_checksum = parts[-1].checksum if parts else 0
         self._checksum = 0
         self._next = 0
 
     def skip(self, tokens: Sequence[str]) -> None:
-        """Pass over a sentence that is finished, making sure that it is the same."""
+        """Skip a finished sentence, and check that the input is the same."""
         self._count(tokens)
         if self._next == self.num_finished and self._checksum != self._expected_checksum:
-            raise InputError(
-                f"The input's first {self.num_finished} sentences are not those that {self._folder} was made from. "
-                "Give the input of the stopped run, or start over with --force."
-            )
+            self._cannot_resume(f"the input's first {self.num_finished} sentences are not those of the earlier run")
 
     def write(self, record: Record) -> None:
-        """Take the next sentence. May be called by another thread than the one that ends the `with` statement."""
+        """Write the next sentence. May be called by another thread than the one that ends the `with` statement."""
         with self._mutex:
             if not self._closed:
                 with self._writing():
@@ -116,7 +114,7 @@ class VectorWriter:
         if self._part is None:
             self._part = self._format.open_part(self._folder / "part.partial", self.layout)
             self._part_begin, self._part_bytes, self._part_started = record.index, 0, time.monotonic()
-        # A part that fails in the middle of a sentence must not be kept: it is put back only after success.
+        # A part that fails in the middle of a sentence must not be finished: it is set again only after success.
         part, self._part = self._part, None
         part.add(record)
         self._part = part
@@ -126,14 +124,11 @@ class VectorWriter:
             self._close_part()
 
     def finish(self) -> None:
-        """Join the parts and give the output its name."""
+        """Join the parts and rename the result to the output."""
         if self.complete:
             return
         if self._next < self.num_finished:
-            raise InputError(
-                f"The input has {self._next} sentences, but {self._folder} holds {self.num_finished} already. "
-                "Give the input of the stopped run, or start over with --force."
-            )
+            self._cannot_resume(f"the input has {self._next} sentences, and {self.num_finished} are finished already")
         if self._part is None and self._next == 0:
             self._part = self._format.open_part(self._folder / "part.partial", self.layout)
         self._close_part()
@@ -151,14 +146,14 @@ class VectorWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Set without waiting: if the wait below is interrupted, no other thread finishes a part after this.
+        # Set before the lock is acquired: if that is interrupted, no other thread finishes a part after this.
         self._closed = kind is not None
         with self._lock, self._mutex:
             if kind is None:
                 with self._writing():
                     self.finish()
                 return
-            # What was gathered is whole as far as it goes. If it cannot be kept, the parts before it still are.
+            # The sentences gathered so far make a complete part. If it cannot be closed, the earlier parts remain.
             with suppress(Exception):
                 self._close_part()
             if not self.complete and not self._parts():
@@ -166,39 +161,37 @@ class VectorWriter:
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing(
-            self.path, advice=f"What is finished is kept in {self._folder}; make room, then go on with --resume."
+            self.path, advice=f"Finished sentences are in {self._folder}; free some space, then continue with --resume."
         )
 
-    def _check_path(self) -> None:
-        if not self.path.parent.is_dir():
-            raise ConfigError(f"Cannot write {self.path}: {self.path.parent} is no folder. Make it, or give another.")
-        if self.path.is_dir():
-            raise ConfigError(f"The output {self.path} is a folder; give the name of a file.")
-        if is_device(self.path):
-            raise ConfigError(f"The output {self.path} is a pipe or a device; give the name of a file.")
+    def _cannot_resume(self, reason: str) -> NoReturn:
+        raise ConfigError(
+            f"Cannot resume the run in {self._folder}: {reason}. Give the same input and settings as before, or start "
+            "over with --force."
+        )
 
-    def _start(self, overwrite: bool) -> None:
-        if not overwrite and self.path.exists():
-            raise ConfigError(f"The output {self.path} exists. Give another name, or --force to replace it.")
+    def _start(self, *, replace: bool) -> None:
+        check_writable(self.path, replace=replace)
         with writing(self.path):
             self._folder.mkdir(exist_ok=True)
             found = list(self._folder.iterdir())
-            if found and not overwrite:
+            if found and not replace:
                 raise ConfigError(
-                    f"{self._folder} holds a run that was stopped. Go on with --resume, or start over with --force."
+                    f"{self._folder} holds a run that was stopped. Continue it with --resume, or start over with "
+                    "--force."
                 )
-            # The settings go last: parts without them would be taken for parts of this run.
+            # The settings are deleted last: parts without them would be read as parts of this run.
             for path in sorted(found, key=lambda path: path.name == _SETTINGS):
                 path.unlink()
             self._write_settings()
 
     def _acquire_lock(self) -> None:
-        """Keep other processes out until this one is done or dead; before anything is looked at."""
+        """Lock the output until this process ends, before any file is read."""
         with writing(self.path):
             acquired = self._lock.enter_context(locked(self._folder, wait=False))
         if not acquired:
             raise ConfigError(
-                f"Another process is writing {self.path} at this moment. Wait until it has ended, or give another name."
+                f"Another process is writing {self.path} at this moment. Wait until it ends, or give another name."
             )
 
     def _resume(self) -> None:
@@ -206,9 +199,9 @@ class VectorWriter:
             if self.path.exists():
                 self.complete = True
                 return
-            self._start(overwrite=False)
+            self._start(replace=False)
             return
-        # Killed when nothing was left but to give the name. One part alone becomes the output itself.
+        # Killed before or while the result was renamed. A single part becomes the output itself.
         if (self._folder / _DONE).exists() or ((self._folder / _JOINED).exists() and not self._parts()):
             self._take_name()
             return
@@ -216,7 +209,7 @@ class VectorWriter:
 
     def _check_settings(self) -> None:
         path = self._folder / _SETTINGS
-        if not path.exists():  # killed before it began
+        if not path.exists():  # killed before the settings were written
             self._write_settings()
             return
         expected = "the settings of a run that was stopped; start over with --force"
@@ -225,10 +218,7 @@ class VectorWriter:
         changed = [f"{name} was {before.get(name)!r}, is {now.get(name)!r}" for name in sorted({*before, *now})
                    if before.get(name) != now.get(name)]  # fmt: skip
         if changed:
-            raise ConfigError(
-                f"The run in {self._folder} was started differently: {'; '.join(changed)}. "
-                "Resume it with the same settings, or start over with --force."
-            )
+            self._cannot_resume("; ".join(changed))
 
     def _write_settings(self) -> None:
         write_atomic(self._folder / _SETTINGS, json.dumps(self._settings, indent=2) + "\n")
@@ -241,19 +231,19 @@ class VectorWriter:
         found.sort(key=lambda part: part.begin)
         ends = [0, *(part.end for part in found)]
         if [part.begin for part in found] != ends[:-1]:
-            raise ConfigError(f"Parts are missing from {self._folder}. Start over with --force.")
+            self._cannot_resume("parts are missing")
         return found
 
     def _count_sentences(self) -> None:
         for part in self._parts():
             found, expected = self._format.num_sentences(part.path), part.end - part.begin
             if found != expected:
-                raise ConfigError(f"{part.path} holds {found} sentences; expected {expected}. Start over with --force.")
+                self._cannot_resume(f"{part.path.name} holds {found} sentences; expected {expected}")
 
     def _close_part(self) -> None:
         if self._part is None:
             return
-        part, self._part = self._part, None  # one that cannot be closed is not kept
+        part, self._part = self._part, None  # a part that cannot be closed is dropped
         path = self._folder / "part.partial"
         part.close()
         fsync_path(path)
@@ -263,7 +253,7 @@ class VectorWriter:
         (self._folder / _DONE).touch()
         if (self._folder / _JOINED).exists():
             os.replace(self._folder / _JOINED, self.path)
-        # The mark goes last: until then a killed run knows that the output has its name.
+        # The mark is deleted last: a run that is killed before that is known to be finished.
         for path in self._folder.iterdir():
             if path.name != _DONE:
                 path.unlink()
