@@ -47,10 +47,11 @@ def main() -> None:
 
 def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     from elmo.commands import training_run
+    from elmo.commands.options import ComputeOptions
 
     if arguments.readable and not arguments.keep_memory:
         training_run._keep_memory = lambda: None
-    training_run.prepare(threads=0)
+    training_run.prepare(ComputeOptions())
     from elmo.pretrain import run as training
 
     if arguments.readable:
@@ -132,12 +133,13 @@ def needed_flops(run: Any, num_words: float, num_tokens: float) -> float:
     return token + word * num_words / num_tokens
 
 
-def readable_sampled_loss(rows: Any, hidden: Any, targets: Any, *, negatives: Any, num_words: int, **_: Any) -> Any:
+def readable_sampled_loss(rows: Any, hidden: Any, targets: Any, *, negatives: Any, **_: Any) -> Any:
     """The formula, left to autograd."""
     import torch
 
     from elmo.pretrain.negatives import log_expected_count
 
+    num_words = negatives.num_words
     wanted, others = rows.rows_of(targets), rows.rows_of(negatives.ids)
     target = (hidden * rows.weight[wanted]).sum(dim=-1) + rows.bias[wanted]
     target = target - log_expected_count(targets, num_words, negatives.tries)

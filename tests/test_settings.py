@@ -55,7 +55,7 @@ def test_a_file_and_overrides(tmp_path: Path) -> None:
     assert settings == Outer("x", 7, False, 2, Inner(1.0, "b", ((3, 4),)), Inner(2.0), (Inner(kind="b"),))
 
 
-def test_an_override_that_is_no_toml_is_a_string() -> None:
+def test_an_override_that_is_not_toml_is_a_string() -> None:
     assert read_settings(Outer, overrides=["name=a b/c"]).name == "a b/c"
 
 

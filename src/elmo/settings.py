@@ -6,8 +6,8 @@
 
     settings = read_settings(TrainingSettings, "run.toml", overrides=["epochs=3"])
 
-Settings come from the defaults of the classes, then a preset or a file, then `--set a.b=value`. A file starts from
-another preset with `base = "small"` and lists only what differs. TOML has no null: the string "none" stands for it.
+Settings come from the defaults of the classes, then a preset or a file, then `--set a.b=value`. A file with
+`base = "small"` starts from that preset and lists only what differs. TOML has no null: the string "none" means None.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from elmo.errors import ConfigError
 from elmo.storage.toml import parse_value, read_toml
@@ -75,16 +75,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a value stands: what error messages need."""
+    """The place of a value, for error messages."""
 
     source: str
     field: dataclasses.Field[Any]
     table: str = ""
     index: str = ""
 
-    def error(self, value: Any, expected: str) -> ConfigError:
+    def refuse(self, value: Any, expected: str) -> NoReturn:
         found = value if isinstance(value, float) else repr(value)
-        return ConfigError(f"{self.source}: {self.name} is {found}; expected {expected}.")
+        raise ConfigError(f"{self.source}: {self.name} is {found}; expected {expected}.")
 
     @property
     def name(self) -> str:
@@ -103,7 +103,7 @@ def read_settings(
 ) -> S:
     """Settings from a TOML file or a preset's name, with `a.b=value` overrides applied last.
 
-    What they leave out is as in `base`, or as the class says.
+    Settings that they leave out are those of `base`, or the class's defaults.
     """
     plain = {} if source is None else _with_base(kind, find_file(kind, source))
     for override in overrides:
@@ -112,7 +112,7 @@ def read_settings(
 
 
 def find_file(kind: type[Settings], source: str | Path) -> Path:
-    """The file of a preset's name; a path is returned as it is."""
+    """The file of a preset's name; a path is returned unchanged."""
     path = Path(source)
     if path.suffix == ".toml" or path.is_file() or kind.presets is None:
         return path
@@ -131,7 +131,7 @@ def preset_files(kind: type[Settings]) -> list[Path]:
 
 
 def describe(kind: type[Settings], source: str | Path) -> str:
-    """What a preset says about itself."""
+    """The description of a preset."""
     return str(read_toml(find_file(kind, source)).get("description", ""))
 
 
@@ -155,7 +155,7 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def put(plain: dict[str, Any], override: str) -> None:
-    """Put one `a.b=value` into nested dicts; the value is TOML, or a string if it is not."""
+    """Set one `a.b=value` in nested dicts; a value that is not TOML is a string."""
     name, equals, text = override.partition("=")
     keys = [key.strip() for key in name.split(".")]
     if not equals or not all(keys):
@@ -169,7 +169,7 @@ def put(plain: dict[str, Any], override: str) -> None:
 
 
 def assignment(key: str, value: Any) -> str:
-    """`a.b=value` as `put` takes it; the value may hold any characters."""
+    """`a.b=value` for `put`; the value may contain any characters."""
     # A TOML string is a JSON string except for the surrogate pairs by which JSON escapes characters beyond U+FFFF.
     return f"{key}={json.dumps(value, ensure_ascii=False)}"
 
@@ -177,7 +177,7 @@ def assignment(key: str, value: Any) -> str:
 def from_dict(
     kind: type[T], plain: dict[str, Any], *, source: str = "settings", table: str = "", base: T | None = None
 ) -> T:
-    """A settings object from nested dicts; what they leave out is as in `base`, or as the class says."""
+    """A settings object from nested dicts; what they leave out is as in `base`, or the class's default."""
     assert dataclasses.is_dataclass(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     values = {}
@@ -190,7 +190,7 @@ def from_dict(
         return dataclasses.replace(base, **values)  # type: ignore[type-var]
     missing = [table + name for name in fields if name not in values and _default(fields[name]) is MISSING]
     if missing:
-        raise ConfigError(f"{source} does not give {', '.join(missing)}, which has no default.")
+        raise ConfigError(f"{source} does not give {', '.join(missing)}, which has no default. Add it.")
     return kind(**values)
 
 
@@ -214,7 +214,7 @@ def flatten(settings: Any, table: str = "") -> dict[str, Any]:
 
 
 def to_toml(settings: Any, *, explain: bool = False) -> str:
-    """A TOML text that `read_settings` turns into the same settings; `explain` adds their meanings as comments."""
+    """A TOML text that `read_settings` reads as the same settings; `explain` adds their help as comments."""
     return "\n".join(_table_lines(settings, "", explain)).strip() + "\n"
 
 
@@ -249,7 +249,7 @@ def _table_lines(settings: Any, table: str, explain: bool) -> Iterator[str]:
 
 
 def _convert(hint: Any, value: Any, place: _Place, below: Any = None) -> Any:
-    """`value` as the type says; `below` is the table that a partial table changes."""
+    """`value` converted to the type; `below` has the settings that a partial table leaves out."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         if value is None or value == _NONE:
@@ -257,14 +257,14 @@ def _convert(hint: Any, value: Any, place: _Place, below: Any = None) -> Any:
         return _convert(next(kind for kind in arguments if kind is not type(None)), value, place, below)
     if origin is Literal:
         if value not in arguments:
-            raise place.error(value, f"one of {', '.join(map(repr, arguments))}")
+            place.refuse(value, f"one of {', '.join(map(repr, arguments))}")
         return value
     if dataclasses.is_dataclass(hint):
         assert isinstance(hint, type)
         if isinstance(value, hint):
             return value
         if not isinstance(value, dict):
-            raise place.error(value, "a table")
+            place.refuse(value, "a table")
         below = below if isinstance(below, hint) else None
         return from_dict(hint, value, source=place.source, table=f"{place.name}.", base=below)
     if origin is tuple:
@@ -275,29 +275,27 @@ def _convert(hint: Any, value: Any, place: _Place, below: Any = None) -> Any:
 
 
 def _convert_scalar(hint: Any, value: Any, place: _Place) -> Any:
-    # A whole number is a float too; a boolean is not a number.
+    # An integer is a float too; a boolean is not a number.
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if hint is Path and isinstance(value, str):
         value = Path(value)
-    limits = str(place.range)
-    expected = _TYPE_NAMES.get(hint, str(hint)) + (f", {limits}" if limits else "")
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise place.error(value, expected)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise place.error(value, f"a finite number{f', {limits}' if limits else ''}")
-    if isinstance(value, int | float) and value not in place.range:
-        raise place.error(value, expected)
+    fits = isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+    is_number = fits and isinstance(value, int | float)
+    if not fits or (is_number and (not math.isfinite(value) or value not in place.range)):
+        infinite = isinstance(value, float) and not math.isfinite(value)
+        kind = "a finite number" if infinite else _TYPE_NAMES.get(hint, str(hint))
+        place.refuse(value, ", ".join(filter(None, (kind, str(place.range)))))
     return value
 
 
 def _convert_tuple(arguments: tuple[Any, ...], value: Any, place: _Place) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise place.error(value, "a list")
+        place.refuse(value, "a list")
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         arguments = (arguments[0],) * len(value)
     if len(arguments) != len(value):
-        raise place.error(list(value), f"{len(arguments)} values")
+        place.refuse(list(value), f"{len(arguments)} values")
     return tuple(
         _convert(kind, item, dataclasses.replace(place, index=f"{place.index}[{index}]"))
         for index, (kind, item) in enumerate(zip(arguments, value, strict=True))
@@ -309,14 +307,14 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _hints(kind: type[Any]) -> dict[str, Any]:
-    return _cached_hints(kind)  # type: ignore[arg-type] # mypy takes classes for unhashable
+    return _cached_hints(kind)  # type: ignore[arg-type] # mypy says that classes are not hashable
 
 
 _cached_hints = functools.cache(get_type_hints)
 
 
 def _unknown(kind: type[Any], key: str, table: str, source: str) -> str:
-    # A name that stands in a table below comes up too: model.cell_dim for model.lstm.cell_dim.
+    # Names in the tables below are suggested too: model.lstm.cell_dim for model.cell_dim.
     known = {path.rpartition(".")[2]: path for path in reversed(list(_paths(kind)))}
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     names = ", ".join(field.name for field in dataclasses.fields(kind))
@@ -325,7 +323,7 @@ def _unknown(kind: type[Any], key: str, table: str, source: str) -> str:
 
 
 def _paths(kind: type[Any]) -> Iterator[str]:
-    """The names of a class's settings, those of its own first."""
+    """The dotted names of a class's settings; its own come before those of its tables."""
     inner = []
     for field in dataclasses.fields(kind):
         yield field.name

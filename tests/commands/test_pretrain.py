@@ -52,10 +52,10 @@ def model(tmp_path: Path, text: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_a_whole_life(tmp_path: Path, text: Path) -> None:
+def test_train_evaluate_and_predict(tmp_path: Path, text: Path) -> None:
     said = elmo("pretrain", "--train", text, "--heldout", text, "-o", tmp_path / "model", *overrides())
     assert "corpus: train train: 640 words" in said
-    assert "30 updates" in said and "tokens an epoch" in said
+    assert "30 updates" in said and "tokens per epoch" in said
     assert "sampled loss" in said and "tokens/s" in said and "left" in said
     assert "held-out perplexity" in said and "finished after 30 updates" in said
     run = tmp_path / "model" / "run"
@@ -117,7 +117,7 @@ def test_fill(model: Path) -> None:
         elmo("fill", "___ and ___", "-m", model)
 
 
-def test_going_on(model: Path) -> None:
+def test_resume(model: Path) -> None:
     said = elmo("pretrain", "--resume", model, "--set", "training.updates=40")
     assert "resuming from update 30" in said and "finished after 40 updates" in said
 
@@ -186,7 +186,7 @@ def test_settings_that_would_train_backwards_or_vanish(override: str) -> None:
         read_settings(PretrainSettings, None, overrides=[override])
 
 
-def test_hdf5_that_cannot_hold_the_model_is_told_before_training(tmp_path: Path, text: Path) -> None:
+def test_a_model_that_hdf5_cannot_hold_is_refused_before_training(tmp_path: Path, text: Path) -> None:
     spelt = ["--set", "model.characters.kind=codepoints", "--set", "training.updates=2"]
     elmo("pretrain", "--train", text, "-o", tmp_path / "spelt", *overrides(), *spelt)
     with pytest.raises(CheckpointError, match="spells words in code points"):
@@ -213,9 +213,9 @@ def test_a_model_without_softmax(tmp_path: Path, text: Path) -> None:
             elmo(*arguments)
 
 
-def test_hdf5_that_stands_in_the_way_is_told_before_training(tmp_path: Path, text: Path) -> None:
+def test_an_existing_hdf5_file_is_refused_before_training(tmp_path: Path, text: Path) -> None:
     (tmp_path / "options.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"would replace .*options\.json"):
+    with pytest.raises(WriteError, match=r"options\.json exists already"):
         elmo(
             "finetune",
             "-m",

@@ -26,7 +26,7 @@ def same(first: Batch, second: Batch) -> bool:
 
 
 @pytest.mark.parametrize("settings", [STREAMS, SENTENCES], ids=["streams", "sentences"])
-def test_a_position_is_enough_to_go_on(corpus: Corpus, settings: DataSettings) -> None:
+def test_a_position_is_enough_to_resume(corpus: Corpus, settings: DataSettings) -> None:
     batches = make_batches(corpus, settings, seed=3)
     places: list[dict[str, Any]] = []
     read = []
@@ -50,7 +50,7 @@ def test_parts_are_the_whole(corpus: Corpus, settings: DataSettings, of: int) ->
     assert np.array_equal(parts[1].backward.inputs, batch.backward.inputs[1::of])
 
 
-def test_streams_read_on_where_they_stopped(corpus: Corpus) -> None:
+def test_streams_continue_where_they_stopped(corpus: Corpus) -> None:
     """Row after row, the batches put together are whole sentences; forward and backward read different ones."""
     streams = Streams(corpus, STREAMS, seed=0)
     batches = [streams.read() for _ in range(30)]

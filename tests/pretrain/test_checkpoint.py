@@ -25,14 +25,14 @@ def test_round_trip(tmp_path: Path) -> None:
     assert folder.latest() == path
 
 
-def test_old_ones_go_and_the_best_stays(tmp_path: Path) -> None:
+def test_old_checkpoints_are_deleted_and_the_best_is_kept(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path, keep=2)
     for update in (1, 2, 3, 4, 5):
         folder.save(state(), update=update, best_update=2 if update > 1 else None)
     assert [path.name for path in folder.paths()] == [f"update-{update:09d}.safetensors" for update in (2, 4, 5)]
 
 
-def test_a_half_written_one_is_none(tmp_path: Path) -> None:
+def test_a_partly_written_checkpoint_is_ignored(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path, keep=2)
     whole = folder.save(state(), update=1)
     (tmp_path / "update-000000002.safetensors.partial").write_bytes(whole.read_bytes()[:50])
@@ -42,11 +42,11 @@ def test_a_half_written_one_is_none(tmp_path: Path) -> None:
 def test_a_damaged_one_is_named(tmp_path: Path) -> None:
     path = CheckpointFolder(tmp_path, keep=2).save(state(), update=1)
     path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(CheckpointError, match=r"update-000000001.safetensors is damaged, or no checkpoint.*Delete it"):
+    with pytest.raises(CheckpointError, match=r"update-000000001.safetensors is not a complete checkpoint.*Delete it"):
         read(path)
 
 
-def test_no_room_is_told_before_the_start(tmp_path: Path) -> None:
+def test_too_little_disk_space_is_refused_before_the_start(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="MB free, but the checkpoints of this run need about"):
         CheckpointFolder(tmp_path, keep=2).check_space(1 << 60)
 
@@ -78,12 +78,12 @@ folder.save(RunState({"weight": torch.ones(100_000)}, {}), update=2)
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, preexec_fn=limit
     )
     assert result.returncode != 0
-    assert "update-000000002.safetensors: File too large. What was there before is unchanged" in result.stderr
+    assert "update-000000002.safetensors: File too large. Nothing was changed" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["update-000000001.safetensors"]
     assert torch.equal(read(tmp_path / "update-000000001.safetensors").tensors["weight"], torch.ones(10))
 
 
-def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
+def test_files_of_a_killed_process_are_deleted_by_the_next(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path, keep=2)
     (tmp_path / "update-000000002.safetensors.partial").write_bytes(b"half of it")
     path = folder.save(state(), update=3)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo.checkpoints import export, native
+from elmo.checkpoints import native
+from elmo.checkpoints.bilm_tf import hdf5
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.pretrain import finetune
@@ -111,7 +112,7 @@ def test_from_weights_without_a_softmax(
     make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
 ) -> None:
     model = make_bilm()
-    export.write_hdf5(model.to_checkpoint(), tmp_path / "old")
+    hdf5.write(model.to_checkpoint(), tmp_path / "old")
     said: list[str] = []
     folder = tmp_path / "new"
     longer = settings("head_epochs=4", "training.epochs=4")
@@ -125,13 +126,13 @@ def test_from_weights_without_a_softmax(
     assert adapted.config == model.config
     assert Scorer(adapted).perplexity([line.split() for line in DOMAIN]).both < 8
     # Back into the old format, for those who still use the old tools.
-    export.write_hdf5(native.read(folder), tmp_path / "back")
+    hdf5.write(native.read(folder), tmp_path / "back")
     back = load(tmp_path / "back")
     for name, tensor in adapted.state_dict().items():
         torch.testing.assert_close(back.state_dict()[name], tensor, atol=1e-6, rtol=0)
 
 
-def test_known_words_need_no_head_of_their_own(
+def test_known_words_need_no_separate_softmax_training(
     make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
 ) -> None:
     with_softmax(make_bilm(), ("the", "a", "enzyme", "protein")).save_pretrained(tmp_path / "old")
@@ -141,7 +142,7 @@ def test_known_words_need_no_head_of_their_own(
     assert found["all weights"][-1] < found["all weights"][0]
 
 
-def test_a_softmax_whose_words_are_in_a_file_of_their_own(
+def test_a_softmax_whose_words_are_in_a_separate_file(
     make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
 ) -> None:
     model = with_softmax(make_bilm(), ("the", "a", "enzyme"))
@@ -160,7 +161,7 @@ def test_a_softmax_whose_words_are_in_a_file_of_their_own(
     assert "data.vocabulary=FILE gives it one" in said[0]
 
 
-def test_it_goes_on_where_it_stopped(
+def test_it_resumes_where_it_stopped(
     make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
 ) -> None:
     make_bilm().save_pretrained(tmp_path / "old")
@@ -186,7 +187,7 @@ def test_it_goes_on_where_it_stopped(
 
 
 @pytest.mark.parametrize("moment", ["open_or_build", "write_atomic"])
-def test_killed_while_it_was_laid_down(
+def test_killed_while_it_was_prepared(
     make_bilm: Callable[..., PretrainedBiLM],
     settings: Callable[..., FinetuneSettings],
     tmp_path: Path,
@@ -235,7 +236,7 @@ def test_what_is_refused(
     with pytest.raises(CheckpointError, match="4 words, but its softmax has 5 rows"):
         finetune.begin(str(tmp_path / "odd"), tmp_path / "new", settings(), world=World(), say=lambda line: None)
     with_softmax(make_bilm(), ("the", "a")).save_pretrained(tmp_path / "old")
-    with pytest.raises(CheckpointError, match="holds a model already"):
+    with pytest.raises(CheckpointError, match="already holds a model"):
         finetune.begin(str(tmp_path / "old"), tmp_path / "odd", settings(), world=World(), say=lambda line: None)
     lost = settings('data.heldout=[{name = "lost", files = ["nowhere.txt"]}]')
     with pytest.raises(InputError, match=r"nowhere\.txt"):

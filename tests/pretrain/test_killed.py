@@ -127,7 +127,7 @@ def test_killed_again_and_again(tmp_path: Path, train_file: Path, heldout_file: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_stop(tmp_path: Path, train_file: Path, heldout_file: Path, number: signal.Signals) -> None:
+def test_a_stop_signal(tmp_path: Path, train_file: Path, heldout_file: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
     arguments = command(*begin(train_file, heldout_file, "training.updates=100000"), "-o", str(folder))
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment())
@@ -141,7 +141,7 @@ def test_asked_to_stop(tmp_path: Path, train_file: Path, heldout_file: Path, num
     assert read(folder / f"run/checkpoints/update-{last['update']:09d}.safetensors").counters["progress"]["update"] > 3
 
 
-def test_a_second_process_leaves_a_living_run_alone(tmp_path: Path, train_file: Path, heldout_file: Path) -> None:
+def test_a_second_process_does_not_resume_a_running_run(tmp_path: Path, train_file: Path, heldout_file: Path) -> None:
     folder = tmp_path / "run"
     arguments = command(*begin(train_file, heldout_file, "training.updates=100000"), "-o", str(folder))
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=environment())

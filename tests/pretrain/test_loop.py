@@ -81,14 +81,14 @@ def test_it_learns_and_leaves_a_model(project: Make, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tokens", "more"), [(10**6, 0), (20, 1)])
-def test_what_was_measured_whole_is_not_measured_again(
+def test_a_complete_evaluation_is_not_repeated(
     project: Make, monkeypatch: pytest.MonkeyPatch, tokens: int, more: int
 ) -> None:
-    calls: list[int | None] = []
+    calls: list[int] = []
 
-    def counted(*args: Any, max_tokens: int | None, **options: Any) -> Any:
-        calls.append(max_tokens)
-        return perplexity.measure(*args, max_tokens=max_tokens, **options)
+    def counted(bilm: Any, softmax: Any, corpus: Any, sentences: Any, **options: Any) -> Any:
+        calls.append(len(sentences))
+        return perplexity.measure(bilm, softmax, corpus, sentences, **options)
 
     monkeypatch.setattr(loop, "measure", counted)
     made = project("run", "training.updates=60", "training.evaluate_every=20", f"training.evaluate_tokens={tokens}")
@@ -109,7 +109,7 @@ def test_reports_say_what_is_sampled_and_how_far_it_is(project: Make) -> None:
     assert full[0].values["sampled"] is False
 
 
-def test_what_is_left_follows_from_the_speed_since_it_was_resumed(project: Make) -> None:
+def test_the_time_left_follows_from_the_speed_since_the_resume(project: Make) -> None:
     made = project("run", "training.updates=10", "training.log_every=1")
     made.run.progress = replace(made.run.progress, update=4, seconds=4e6)  # by a machine of long ago
     first, *_, last = [report.values for report in run(made) if report.kind == "train"]
@@ -117,7 +117,7 @@ def test_what_is_left_follows_from_the_speed_since_it_was_resumed(project: Make)
     assert last["seconds_left"] == 0.0
 
 
-def test_a_run_by_the_clock_ends_at_one(project: Make) -> None:
+def test_a_run_of_minutes_ends_at_one(project: Make) -> None:
     made = project("run", "training.minutes=0.001", "training.log_every=1", "training.evaluate_every=100000")
     made.run.settings = replace(made.run.settings, training=replace(made.run.settings.training, updates=None))
     last = [report.values for report in run(made) if report.kind == "train"][-1]
@@ -157,7 +157,7 @@ def test_early_stopping(project: Make) -> None:
     assert [report.values["best"] for report in heldout[-4:]] == [True, False, False, False]
 
 
-def test_an_early_stop_lasts(project: Make, tmp_path: Path) -> None:
+def test_a_resumed_run_stays_stopped_early(project: Make, tmp_path: Path) -> None:
     options = ["optimizer.learning_rate=0.2", "optimizer.schedule=constant", "training.updates=500"]
     stopped = project("run", *options, "training.evaluate_every=2", "training.patience=3")
     run(stopped)
@@ -183,7 +183,7 @@ def test_the_processes_wait_for_the_model(
     assert events[-2:] == ["export", "wait"]
 
 
-def test_nonsense_stops_the_run_and_names_the_last_good_checkpoint(project: Make) -> None:
+def test_divergence_stops_the_run_and_names_the_last_checkpoint(project: Make) -> None:
     made = project("run", "training.updates=40")
 
     @torch.no_grad()
@@ -207,7 +207,7 @@ def test_accumulated_parts_are_the_whole_batch(project: Make) -> None:
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
-def test_a_run_that_died_before_its_first_checkpoint_starts_again(
+def test_a_run_killed_before_its_first_checkpoint_starts_again(
     project: Make, tmp_path: Path, settings: Callable[..., PretrainSettings]
 ) -> None:
     run(project("whole"))

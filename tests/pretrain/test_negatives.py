@@ -22,7 +22,7 @@ def drawn_one_by_one(count: int, num_words: int, seed: tuple[int, ...]) -> tuple
     return list(found), tries
 
 
-def test_it_is_the_loop_in_one_go() -> None:
+def test_it_equals_the_loop() -> None:
     for count, num_words in ((10, 50), (64, 5000), (900, 1000), (999, 1000)):
         negatives = draw_negatives(count, num_words, seed=(count, 7))
         assert (negatives.ids.tolist(), negatives.tries) == drawn_one_by_one(count, num_words, (count, 7))
@@ -36,7 +36,7 @@ def test_words_are_different_and_the_seed_decides() -> None:
     assert not torch.equal(first.ids, draw_negatives(8192, 100_000, seed=(1, 2, 1)).ids)
 
 
-def test_expected_counts_are_how_often_words_come() -> None:
+def test_expected_counts_are_the_frequencies_of_words() -> None:
     num_words, rounds = 200, 3000
     seen, expected = torch.zeros(num_words), torch.zeros(num_words)
     for index in range(rounds):

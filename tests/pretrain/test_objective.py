@@ -51,7 +51,7 @@ def test_training_reads_sentences_as_inference_does(corpus: Corpus, make_bilm: C
         first += count
 
 
-def test_state_goes_on(corpus: Corpus, make_bilm: Callable[..., PretrainedBiLM]) -> None:
+def test_the_state_is_carried(corpus: Corpus, make_bilm: Callable[..., PretrainedBiLM]) -> None:
     bilm = make_bilm()
     encoder = BatchEncoder(corpus, bilm, 20)
     whole = make_batches(corpus, DataSettings(batching="streams", batch_size=3, unroll_steps=10), seed=0).read()

@@ -104,7 +104,7 @@ def test_a_loss_scale_is_taken_out() -> None:
     assert float(module.weight.grad[0, 0]) == 1.0 and float(rows.weight.grad[0, 0]) == 1.0
 
 
-def test_kernels_are_told_of_changed_weights() -> None:
+def test_kernels_use_changed_weights() -> None:
     """They cache packed copies until autograd counts a change, which torch's fused optimizers do not cause."""
     module, softmax, optimizer = make()
     watch(module.parameters())

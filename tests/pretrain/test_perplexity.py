@@ -9,7 +9,7 @@ import torch
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.pretrain.corpus import Corpus
-from elmo.pretrain.perplexity import Perplexity, measure
+from elmo.pretrain.perplexity import Perplexity, measure, sentences_of
 from elmo.pretrain.scoring import Scorer
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.text.vocabulary import Vocabulary
@@ -55,9 +55,9 @@ def heldout_sentences(corpus: Corpus) -> list[list[str]]:
     return [[words[word] for word in corpus.tokens[start + 1 : end - 1]] for start, end in pairwise(bounds)]
 
 
-def test_it_is_what_one_computes_by_hand(corpus: Corpus, model: PretrainedBiLM) -> None:
+def test_it_equals_a_computation_by_hand(corpus: Corpus, model: PretrainedBiLM) -> None:
     expected = by_hand(model, heldout_sentences(corpus))
-    found = measure(model, softmax_of(model), corpus, corpus.role("heldout")[0])
+    found = measure(model, softmax_of(model), corpus, sentences_of(corpus.role("heldout")[0]))
     assert found.num_tokens == expected.num_tokens == corpus.role("heldout")[0].num_tokens
     assert found.num_unknown == expected.num_unknown > 0
     for name in ("forward", "backward", "both"):
@@ -71,8 +71,8 @@ def test_it_is_what_one_computes_by_hand(corpus: Corpus, model: PretrainedBiLM) 
 def test_it_does_not_depend_on_the_batches(corpus: Corpus, model: PretrainedBiLM, batch_tokens: int) -> None:
     source = corpus.role("heldout")[0]
     softmax = softmax_of(model)
-    expected = measure(model, softmax, corpus, source, batch_tokens=1000)
-    found = measure(model, softmax, corpus, source, batch_tokens=batch_tokens)
+    expected = measure(model, softmax, corpus, sentences_of(source), batch_tokens=1000)
+    found = measure(model, softmax, corpus, sentences_of(source), batch_tokens=batch_tokens)
     assert found.num_tokens == expected.num_tokens
     assert math.isclose(found.forward, expected.forward, rel_tol=1e-4)
     assert math.isclose(found.backward, expected.backward, rel_tol=1e-4)
@@ -80,8 +80,8 @@ def test_it_does_not_depend_on_the_batches(corpus: Corpus, model: PretrainedBiLM
 
 def test_shares_of_processes_add_up(corpus: Corpus, model: PretrainedBiLM) -> None:
     source, softmax = corpus.role("heldout")[0], softmax_of(model)
-    whole = measure(model, softmax, corpus, source)
-    parts = [measure(model, softmax, corpus, source, shard=(index, 3)) for index in range(3)]
+    whole = measure(model, softmax, corpus, sentences_of(source))
+    parts = [measure(model, softmax, corpus, sentences_of(source, shard=(index, 3))) for index in range(3)]
     total = parts[0] + parts[1] + parts[2]
     assert total.num_tokens == whole.num_tokens
     assert math.isclose(total.both, whole.both, rel_tol=1e-6)
@@ -89,7 +89,7 @@ def test_shares_of_processes_add_up(corpus: Corpus, model: PretrainedBiLM) -> No
 
 def test_a_limit_spreads_over_the_text(corpus: Corpus, model: PretrainedBiLM) -> None:
     source = corpus.role("heldout")[0]
-    found = measure(model, softmax_of(model), corpus, source, max_tokens=100)
+    found = measure(model, softmax_of(model), corpus, sentences_of(source, max_tokens=100))
     assert 100 <= found.num_tokens < 200
 
 

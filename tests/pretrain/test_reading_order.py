@@ -9,11 +9,11 @@ from elmo.pretrain.reading_order import Permutation, ReadingOrder
 
 
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**40))
-def test_a_permutation_meets_everything_once(size: int, seed: int) -> None:
+def test_a_permutation_gives_every_number_once(size: int, seed: int) -> None:
     assert sorted(Permutation(size, (seed,))(np.arange(size))) == list(range(size))
 
 
-def test_a_permutation_is_asked_place_by_place() -> None:
+def test_a_permutation_is_computed_at_any_position() -> None:
     permutation = Permutation(1000, (3, 1))
     whole = permutation(np.arange(1000))
     assert [int(permutation(np.array([place]))[0]) for place in (0, 17, 999)] == [whole[0], whole[17], whole[999]]
@@ -39,7 +39,7 @@ def test_every_epoch_reads_every_sentence_in_another_order() -> None:
     assert list(order.sentences(40, 20)) == [*first[40:], *second[:13]]
 
 
-def test_a_tiny_source_of_low_weight_is_not_nothing() -> None:
+def test_a_tiny_source_of_low_weight_is_read() -> None:
     order = ReadingOrder([source(0, 1, 0.01)], (0,))
     assert (order.epoch_size, order.epoch_tokens) == (1, 1)
 

@@ -35,7 +35,7 @@ def test_sampled_loss_and_gradients_are_the_formulas(tokens: int) -> None:
     targets = torch.randint(0, 500, (tokens,)) // 3  # frequent words: many are drawn as negatives, too
     negatives = draw_negatives(60, 500, seed=(tokens,))
     rows = softmax.take(needed(targets, negatives))
-    loss = sampled_loss(rows, hidden, targets, negatives=negatives, num_words=500)
+    loss = sampled_loss(rows, hidden, targets, negatives=negatives)
     (3 * loss).backward()
     weight, bias = softmax.weight.clone().requires_grad_(), softmax.bias.clone().requires_grad_()
     other = hidden.detach().clone().requires_grad_()
@@ -57,7 +57,7 @@ def test_gradients_by_differences() -> None:
     ids = needed(targets, negatives)
 
     def sampled(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return sampled_loss(SoftmaxRows(ids, weight, bias), hidden, targets, negatives=negatives, num_words=40)
+        return sampled_loss(SoftmaxRows(ids, weight, bias), hidden, targets, negatives=negatives)
 
     def full(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return full_loss(SoftmaxRows(None, weight, bias), hidden, targets)
@@ -100,7 +100,7 @@ def test_half_precision_products_stay_close() -> None:
     for precision in (torch.float32, torch.bfloat16):
         rows = softmax.take(needed(targets, negatives))
         hidden.grad = None
-        loss = sampled_loss(rows, hidden, targets, negatives=negatives, num_words=2000, precision=precision)
+        loss = sampled_loss(rows, hidden, targets, negatives=negatives, precision=precision)
         loss.backward()
         losses.append(loss.item())
         gradients.append(torch.cat([hidden.grad.flatten(), rows.weight.grad.flatten()]))
@@ -137,7 +137,7 @@ def test_sampled_gradient_agrees_with_the_full_one_in_expectation() -> None:
             negatives = draw_negatives(40, words, seed=(index,))
             softmax = WordSoftmax(torch.zeros(words, 1), bias.clone())
             rows = softmax.take(needed(targets, negatives))
-            (sampled_loss(rows, hidden, targets, negatives=negatives, num_words=words) / tokens).backward()
+            (sampled_loss(rows, hidden, targets, negatives=negatives) / tokens).backward()
             assert rows.ids is not None and rows.bias.grad is not None
             gradients.append(torch.zeros(words).index_copy_(0, rows.ids, rows.bias.grad))
         stacked = torch.stack(gradients)
@@ -160,7 +160,7 @@ def test_with_all_words_as_negatives_the_losses_are_one() -> None:
         for index in range(200):
             negatives = draw_negatives(count, 50, seed=(count, index))
             rows = softmax.take(needed(targets, negatives))
-            losses.append(sampled_loss(rows, hidden, targets, negatives=negatives, num_words=50).item())
+            losses.append(sampled_loss(rows, hidden, targets, negatives=negatives).item())
         differences.append(abs(sum(losses) / len(losses) / full - 1))
     assert differences[0] > differences[1] > differences[2]
     assert differences[2] < 0.01

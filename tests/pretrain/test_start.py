@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from elmo.checkpoints.pretrained import load
-from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
+from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError, WriteError
 from elmo.pretrain import start
 from elmo.pretrain.checkpoint import CheckpointFolder
 from elmo.pretrain.loop import evaluate, train
@@ -40,7 +40,7 @@ def test_nothing_to_resume(tmp_path: Path) -> None:
         start.resume(tmp_path)
 
 
-def test_a_run_that_cannot_begin_leaves_nothing_in_the_way(
+def test_a_run_that_cannot_begin_leaves_no_files(
     project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path, train_file: Path
 ) -> None:
     text = train_file.read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ def test_without_text(tmp_path: Path) -> None:
         start.begin(PretrainSettings(), tmp_path / "run")
 
 
-def test_changed_text_is_told_and_nothing_is_lost(project: Make, tmp_path: Path, train_file: Path) -> None:
+def test_changed_text_is_refused_and_nothing_is_lost(project: Make, tmp_path: Path, train_file: Path) -> None:
     run(project("run"))
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     text = train_file.read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ def test_changed_text_is_told_and_nothing_is_lost(project: Make, tmp_path: Path,
         "training.only_softmax=true",
     ],
 )
-def test_what_the_checkpoints_depend_on_stays(project: Make, tmp_path: Path, override: str) -> None:
+def test_settings_that_checkpoints_depend_on_cannot_change(project: Make, tmp_path: Path, override: str) -> None:
     run(project("run", "training.updates=4"))
     before = settings_of(tmp_path / "run")
     name = override.split("=")[0]
@@ -127,7 +127,7 @@ def test_other_settings_may_change_and_are_kept(project: Make, tmp_path: Path, o
     assert start.resume(tmp_path / "run").run.settings == changed.run.settings
 
 
-def test_a_run_made_longer_stays_so(settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
+def test_overrides_of_a_resumed_run_are_saved(settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
     run(start.begin(settings("training.updates=4", f"origin.cache={tmp_path / 'cache'}"), tmp_path / "run"))
     (tmp_path / "cache").rename(tmp_path / "moved")
     start.resume(tmp_path / "run", overrides=["training.updates=8", f"origin.cache={tmp_path / 'moved'}"])
@@ -153,9 +153,7 @@ def test_text_that_moved_is_found_again(project: Make, tmp_path: Path, train_fil
     assert run(start.resume(tmp_path / "run")).run.progress.update == 8
 
 
-def test_settings_are_written_whole_or_not_at_all(
-    project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_are_written_atomically(project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(path: Path, content: bytes) -> None:
         with path.open("wb") as file:
             file.write(content[: len(content) // 2])
@@ -173,7 +171,7 @@ def test_settings_are_written_whole_or_not_at_all(
             start.resume(tmp_path / "run", overrides=["training.updates=8"])
     assert settings_of(tmp_path / "run") == before
     (tmp_path / "run" / "run" / "settings.toml.partial").mkdir()
-    with pytest.raises(CheckpointError, match=r"Cannot write .*settings\.toml"):
+    with pytest.raises(WriteError, match=r"Cannot write .*settings\.toml"):
         start.resume(tmp_path / "run", overrides=["training.updates=8"])
 
 
@@ -226,7 +224,7 @@ def test_a_new_run_from_a_grown_model(project: Make, settings: Callable[..., Pre
     assert load(tmp_path / "second").config == second.run.bilm.config
 
 
-def test_a_run_that_died_before_its_model_was_written_grows_again(
+def test_a_run_killed_before_its_model_was_written_grows_again(
     project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path
 ) -> None:
     first = run(project("first"))
@@ -264,7 +262,7 @@ def test_a_vocabulary_that_does_not_fit_names_both_sizes(
     assert not (tmp_path / "second").exists()
     # As TensorFlow's checkpoints are: a softmax, and its words elsewhere.
     (tmp_path / "first" / "vocabulary.txt").unlink()
-    with pytest.raises(ConfigError, match=rf"softmax of {number} words, but does not say which they are"):
+    with pytest.raises(ConfigError, match=rf"softmax of {number} words, but no vocabulary"):
         start.begin(settings("data.vocabulary_size=4", f"origin.model={tmp_path / 'first'}"), tmp_path / "second")
     assert not (tmp_path / "second").exists()
 
@@ -282,13 +280,13 @@ def test_a_vocabulary_of_other_words_in_the_same_number(
     start.begin(settings(f"data.vocabulary={turned}", f"origin.model={tmp_path / 'first'}"), tmp_path / "second")
 
 
-def test_a_model_that_stands_there_is_not_replaced(
+def test_an_existing_model_is_not_replaced(
     project: Make, settings: Callable[..., PretrainSettings], tmp_path: Path
 ) -> None:
     run(project("first"))
     load(tmp_path / "first").save_pretrained(tmp_path / "mine")
     before = {path: path.read_bytes() for path in (tmp_path / "mine").iterdir()}
-    with pytest.raises(CheckpointError, match="holds a model already"):
+    with pytest.raises(CheckpointError, match="already holds a model"):
         project("mine")
     assert {path: path.read_bytes() for path in (tmp_path / "mine").iterdir()} == before
 
@@ -302,7 +300,7 @@ def test_the_settings_name_the_shape_that_is_trained(
 
 
 @pytest.mark.parametrize(("line", "word"), [("a !!!MAXTERMID b\n", "'!!!MAXTERMID'"), ("a b\r\r\n", r"'b\\r'")])
-def test_a_word_that_no_vocabulary_file_holds_is_told_before_training(
+def test_a_word_that_a_vocabulary_file_cannot_hold_is_refused_before_training(
     project: Make, train_file: Path, line: str, word: str
 ) -> None:
     train_file.write_bytes(20 * line.encode())
@@ -311,9 +309,7 @@ def test_a_word_that_no_vocabulary_file_holds_is_told_before_training(
     assert not train_file.with_name("run").exists()
 
 
-def test_an_unforeseen_error_leaves_nothing_in_the_way(
-    project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_leaves_no_files(project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError
 
@@ -335,7 +331,7 @@ def test_another_precision_has_its_own_scale(
     assert resumed.run.progress.half_scale == scale
 
 
-def test_room_that_its_own_checkpoints_take_is_free(
+def test_the_space_of_old_checkpoints_counts_as_free(
     project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk on which the run fits just once."""
@@ -353,9 +349,7 @@ def test_room_that_its_own_checkpoints_take_is_free(
         start.resume(tmp_path / "run")
 
 
-def test_what_was_there_before_a_failed_beginning_stays(
-    settings: Callable[..., PretrainSettings], tmp_path: Path
-) -> None:
+def test_files_from_before_a_failed_start_are_kept(settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "mine"
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("mine", encoding="utf-8")
@@ -367,7 +361,7 @@ def test_what_was_there_before_a_failed_beginning_stays(
 
 def test_a_cache_that_cannot_be_written(settings: Callable[..., PretrainSettings], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"Cannot write into .*file"):
+    with pytest.raises(WriteError, match=r"Cannot write .*file"):
         start.begin(settings(f"origin.cache={tmp_path / 'file' / 'cache'}"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -394,7 +388,7 @@ def test_every_kind_of_model_trains_and_loads(
     assert made.run.progress.update == 12
 
 
-def test_the_card_tells_where_it_came_from(project: Make, tmp_path: Path) -> None:
+def test_the_card_names_the_source(project: Make, tmp_path: Path) -> None:
     run(project("run"))
     card = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))["card"]
     assert card["sources"]["train/train"]["sentences"] == 300

@@ -17,21 +17,21 @@ from elmo.settings import to_toml
 @options.option_groups
 def finetune(
     run: RunOptions,
+    compute: options.ComputeOptions,
     settings: Annotated[str | None, typer.Argument(help="A preset (domain) or a TOML file.")] = None,
     model: options.Model = None,
     resume: Annotated[Path | None, typer.Option(help="The folder of a fine-tuning to resume.")] = None,
     hdf5: Annotated[
         Path | None, typer.Option(help="An hdf5 file to write as well, with options, for AllenNLP and others.")
     ] = None,
-    device: options.Device = None,
-    threads: options.Threads = 0,
 ) -> None:
     """Train a model for one more epoch on a domain's text; prints held-out perplexity before and after.
 
     Without --heldout, every 20th line of the training text is held out.
     """
-    world, say = prepare(threads, device)
-    from elmo.checkpoints.pretrained import DEFAULT_MODEL
+    world, say = prepare(compute)
+    from elmo.checkpoints.bilm_tf import hdf5 as bilm_tf
+    from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
     from elmo.pretrain import finetune
 
     folder = resume or run.output
@@ -41,7 +41,7 @@ def finetune(
                 "--resume continues a run as it was started; only --hdf5, --device and --threads go with it."
             )
         if hdf5 is not None and world.leads and finetune.has_plan(resume):
-            _require_writable(hdf5, resume / finetune.START)
+            bilm_tf.check_target(load(resume / finetune.START).to_checkpoint(), hdf5)
     else:
         chosen = run.chosen_settings(finetune.FinetuneSettings, settings, run.changes(), say, default="domain")
         if run.show:
@@ -52,7 +52,7 @@ def finetune(
         if not chosen.data.train:
             raise ConfigError("There is no text to train on. Give files with --train.")
         if hdf5 is not None and world.leads:
-            _require_writable(hdf5, model or DEFAULT_MODEL)
+            bilm_tf.check_target(load(model).to_checkpoint(), hdf5)
     assert folder is not None
     with locked_folder(folder, world, new=resume is None):
         if resume is None:
@@ -62,13 +62,14 @@ def finetune(
             if not carry_out(project, say, measure_first=True):
                 return
     if world.leads:
-        _tell_change(folder)
+        _print_change(folder)
         if hdf5 is not None:
-            _write_hdf5(folder, hdf5)
+            for path in bilm_tf.write(load(folder).to_checkpoint(), hdf5):
+                typer.echo(f"wrote {path}")
     world.leave()
 
 
-def _tell_change(folder: Path) -> None:
+def _print_change(folder: Path) -> None:
     """Perplexity before and after, from the log: the first full evaluation and the best one."""
     from elmo.pretrain.logs import LOG_FILE, read_log
 
@@ -77,7 +78,7 @@ def _tell_change(folder: Path) -> None:
         return
     before, after = results[0], min(results, key=lambda result: result["both"])
     if (folder / "run" / "head").exists():
-        typer.echo("before: the model as it was, with the new softmax that was trained for it")
+        typer.echo("before: the initial model with its new softmax, trained alone")
     for name in ("forward", "backward", "both"):
         change = after[name] / before[name] - 1
         typer.echo(
@@ -85,21 +86,3 @@ def _tell_change(folder: Path) -> None:
         )
     figures = {"before": before, "after": after}
     (folder / "run" / "before_after.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-
-
-def _require_writable(target: Path, model: str | Path) -> None:
-    """Refuse now what would be refused after an hour of training."""
-    from elmo.checkpoints.export import hdf5_files
-    from elmo.checkpoints.pretrained import load
-
-    for path in hdf5_files(load(model).to_checkpoint(), target):
-        if path.exists():
-            raise ConfigError(f"--hdf5 would replace {path}, which exists already. Give another name.")
-
-
-def _write_hdf5(folder: Path, target: Path) -> None:
-    from elmo.checkpoints import native
-    from elmo.checkpoints.export import write_hdf5
-
-    for path in write_hdf5(native.read(folder), target):
-        typer.echo(f"wrote {path}")

@@ -1,17 +1,18 @@
-"""The options that several commands share: each means the same everywhere, and its help is written here once."""
+"""The options that several commands share, with their help."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_origin, get_type_hints
 
 import typer
 
 from elmo.errors import ConfigError
+from elmo.settings import Settings
 from elmo.text.tokenizer import TOKENIZERS
 
 if TYPE_CHECKING:
@@ -88,12 +89,18 @@ Vectors = Annotated[
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class ComputeOptions:
+    """What a model runs on."""
+
+    device: Device = None
+    threads: Threads = 0
+
+
+@dataclass(frozen=True)
+class ModelOptions(ComputeOptions):
     """The model, and what it runs on."""
 
     model: Model = None
-    device: Device = None
-    threads: Threads = 0
 
     @property
     def name(self) -> str:
@@ -150,6 +157,19 @@ class VectorOptions:
     batch_tokens: BatchTokens = 4096
 
 
+def settings_group(kind: type[Settings], *names: str) -> type[Any]:
+    """A group of options with the names, types, defaults and help of some settings, for `option_groups`."""
+    hints = get_type_hints(kind)
+    known = {each.name: each for each in fields(kind)}
+    rows = []
+    for name in names:
+        # The settings class checks the choices of a Literal.
+        hint = str if get_origin(hints[name]) is Literal else hints[name]
+        option = Annotated[hint, typer.Option(help=known[name].metadata["help"])]  # type: ignore[valid-type]
+        rows.append((name, option, field(default=known[name].default)))
+    return make_dataclass(f"{kind.__name__}Options", rows, frozen=True)
+
+
 def option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take frozen dataclasses of options: each field becomes an option of the command.
 
@@ -165,15 +185,15 @@ def option_groups(command: Callable[..., None]) -> Callable[..., None]:
             continue
         groups[name] = group = cast(type[Any], parameter.annotation)
         hints = get_type_hints(group, include_extras=True)
-        for field in fields(group):
-            default = inspect.Parameter.empty if field.default is MISSING else field.default
+        for each in fields(group):
+            default = inspect.Parameter.empty if each.default is MISSING else each.default
             kind = inspect.Parameter.KEYWORD_ONLY
-            flat.append(inspect.Parameter(field.name, kind, default=default, annotation=hints[field.name]))
+            flat.append(inspect.Parameter(each.name, kind, default=default, annotation=hints[each.name]))
 
     @wraps(command)
     def grouped(**values: Any) -> None:
         for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
         command(**values)
 
     grouped.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]

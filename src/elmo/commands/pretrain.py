@@ -30,17 +30,16 @@ class StartOptions:
 @options.option_groups
 def pretrain(
     run: RunOptions,
+    compute: options.ComputeOptions,
     origin: StartOptions,
     settings: Annotated[
         str | None, typer.Argument(help="A preset (tiny, small, medium, paper, paper-small) or a TOML file.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="The folder of a run to resume.")] = None,
     cache: Annotated[Path | None, typer.Option(help="The folder of the text as ids. Default: inside the run.")] = None,
-    device: options.Device = None,
-    threads: options.Threads = 0,
 ) -> None:
     """Train a biLM on plain text. It can be stopped any time and resumed with --resume."""
-    world, say = prepare(threads, device)
+    world, say = prepare(compute)
     from elmo.checkpoints.pretrained import load
     from elmo.pretrain import start
     from elmo.pretrain.settings import OriginSettings, PretrainSettings

@@ -7,17 +7,17 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from elmo.commands import options
 from elmo.errors import CheckpointError, ConfigError
 from elmo.settings import Settings, assignment, describe, preset_files, read_settings
-from elmo.storage.atomic import writing
+from elmo.storage.atomic import deleting_empty_folders, writing
 from elmo.storage.locks import locked
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ Say = Callable[[str], None]
 S = TypeVar("S", bound=Settings)
 
 
-def prepare(threads: int, device: str | None = None) -> tuple[World, Say]:
+def prepare(compute: options.ComputeOptions) -> tuple[World, Say]:
     """Set torch up for training and join the other processes. Must be called before torch is imported."""
-    # Threads that wait for each other sleep instead of spinning: where other programs run too, spinning costs most of
-    # the speed (measured: 300 to 700 tokens/s against 2,300 to 3,900), and elsewhere it gains little.
+    # Waiting threads sleep instead of spinning. Where other programs run, spinning costs most of the speed (measured:
+    # 300 to 700 tokens/s against 2,300 to 3,900), and elsewhere it gains little.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
@@ -41,26 +41,23 @@ def prepare(threads: int, device: str | None = None) -> tuple[World, Say]:
     # Denormal numbers, which are frequent in training, are slower by a factor of ten and more.
     torch.set_flush_denormal(True)
     _keep_memory()
-    options.set_threads(threads)
-    world = World.join(options.choose_device(device))
+    options.set_threads(compute.threads)
+    world = World.join(options.choose_device(compute.device))
     return world, typer.echo if world.leads else _quiet
 
 
 def _keep_memory() -> None:
-    """Have the C library keep large blocks for the next update instead of giving them back to the system.
+    """Make glibc reuse large blocks in the next update instead of returning them to the operating system.
 
-    Fresh pages for the gradients and buffers of every update cost 4% of the small config's speed.
+    New pages for the gradients and buffers of every update cost 4% of the small config's speed.
     """
-    if sys.platform != "linux":
-        return
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallopt"):  # glibc's alone
-        return
-    trim_threshold, map_threshold = -1, -3  # as malloc.h numbers them
-    libc.mallopt(trim_threshold, 2**31 - 1)
-    # Some versions refuse more than 32 MB.
-    if not libc.mallopt(map_threshold, 2**30):
-        libc.mallopt(map_threshold, 2**25)
+    libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if hasattr(libc, "mallopt"):
+        trim_threshold, map_threshold = -1, -3  # as malloc.h numbers them
+        libc.mallopt(trim_threshold, 2**31 - 1)
+        # Some versions refuse more than 32 MB.
+        if not libc.mallopt(map_threshold, 2**30):
+            libc.mallopt(map_threshold, 2**25)
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class RunOptions:
     )
 
     def changes(self) -> list[str]:
-        """All changes of the settings; files take the place of the settings' sources."""
+        """All overrides of the settings; files replace the settings' sources."""
         changes = [*(self.overrides or ()), *(["data.tokenized=true"] if self.tokenized else ())]
         for role, files in (("train", self.train), ("heldout", self.heldout)):
             if files:
@@ -100,9 +97,9 @@ class RunOptions:
     def chosen_settings(
         self, kind: type[S], source: str | None, changes: Sequence[str], say: Say, *, default: str | S
     ) -> S:
-        """The settings of a preset or a file; if none is given, `default`: those of a preset, or settings to change."""
+        """The settings of a preset or a file; without one, `default`: a preset's name, or settings."""
         if source is not None and self.preset is not None:
-            raise ConfigError(f"Both {source!r} and --preset {self.preset} name settings; give one of them.")
+            raise ConfigError(f"Both {source!r} and --preset {self.preset} name settings. Give one of them.")
         name = source or self.preset
         base = None if isinstance(default, str) else default
         if name is None and isinstance(default, str):
@@ -126,54 +123,47 @@ def _announce(project: Project, say: Say) -> None:
         length = f"{settings.minutes:g} minutes"
     else:
         length = f"{settings.epochs:g} epochs, about {settings.epochs * batches.epoch_updates:,.0f} updates"
-    say(f"plan: {order_tokens:,.0f} tokens an epoch; {length}")
+    say(f"plan: {order_tokens:,.0f} tokens per epoch; {length}")
 
 
 @contextmanager
 def locked_folder(folder: Path, world: World, *, new: bool = False) -> Iterator[None]:
-    """Keep other processes from training in a folder, from before its files are looked at until the run ends.
+    """Lock a folder before its files are read, until the run ends.
 
     `new`: the folder is made if it is missing, and deleted again if it stays empty.
     """
     if not world.leads or not (new or (folder / "run").is_dir()):
         yield
         return
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
+    with deleting_empty_folders(folder):
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / "run", wait=False) as acquired:
             if not acquired:
                 raise CheckpointError(
                     f"Another process is training in {folder}. Wait for it, or stop it (Ctrl-C) and try again."
                 )
             yield
-    finally:
-        with suppress(OSError):
-            for path in made:
-                path.rmdir()
 
 
 def carry_out(project: Project, say: Say, *, measure_first: bool = False) -> bool:
-    """Train, with reports to the screen and to files; returns whether the run came to its end."""
+    """Train, with reports to the terminal and to files; returns whether the run finished."""
     from elmo.pretrain.logs import CURVES_FILE, LOG_FILE, JsonLog, TensorBoardLog, draw_curves, tensorboard_is_installed
     from elmo.pretrain.loop import evaluate, train
 
     _announce(project, say)
     run = project.run
-    observers: list[Callable[[Report], None]] = []
+    logs: list[Callable[[Report], None]] = []
     if run.world.leads:
         first = run.progress.update
-        observers = [JsonLog(project.run_folder / LOG_FILE, from_update=first), lambda report: _print(report, say)]
+        logs = [JsonLog(project.run_folder / LOG_FILE, from_update=first)]
         if tensorboard_is_installed():
-            observers.append(TensorBoardLog(project.run_folder / "tensorboard", from_update=first))
+            logs.append(TensorBoardLog(project.run_folder / "tensorboard", from_update=first))
 
     def observe(report: Report) -> None:
-        if report.kind == "measuring":  # for the screen alone
-            _print(report, say)
-            return
-        for observer in observers:
-            observer(report)
+        _print(report, say)
+        for log in logs if report.kind != "measuring" else ():
+            log(report)
 
     if measure_first and run.progress.update == 0 and run.corpus.role("heldout"):
         evaluate(run, observe)
@@ -182,7 +172,7 @@ def carry_out(project: Project, say: Say, *, measure_first: bool = False) -> boo
         try:
             draw_curves(project.run_folder / LOG_FILE, project.run_folder / CURVES_FILE)
         except ImportError:
-            say("curves: not drawn, as matplotlib is not installed (pip install 'elmo-torch[plots]')")
+            say("curves: not drawn, because matplotlib is not installed (pip install 'elmo-torch[plots]')")
         say(f"model: {project.folder}")
     return ended
 
@@ -226,4 +216,4 @@ def _duration(seconds: float) -> str:
 
 
 def _quiet(line: str) -> None:
-    """Only the leading process speaks."""
+    """Only the leading process prints."""

@@ -1,11 +1,11 @@
-"""A corpus -> batches, in the two ways of `data.batching`.
+"""A corpus -> batches, for the two values of `data.batching`.
 
-`Streams` is bilm-tf's way: every row of a batch is an endless text, cut every `unroll_steps` tokens; the LSTM goes on
-from its last state, and the directions read different text. `Sentences` reads whole sentences of like length, each from
-a fresh state, the same ones in both directions.
+`Streams`, as in bilm-tf: every row of a batch is an endless text, cut every `unroll_steps` tokens; the LSTM carries its
+state, and the directions read different text. `Sentences`: whole sentences of similar length, each from the zero state,
+the same ones in both directions.
 
-Both are functions of the seed and of a few counters (`position`), so that a run can stop and go on anywhere; every
-process reads the same batch and computes its own share of the rows (`Batch.part`).
+Both depend only on the seed and on a few counters (`position`), so a run can be resumed after any update. Every process
+reads the same batch and computes some of its rows (`Batch.part`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DRAWN_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class Lines:
-    """What one direction reads, in its own reading order: ids of the lexicon, (rows, tokens)."""
+    """The input of one direction in its reading order: ids of the lexicon, (rows, tokens)."""
 
     inputs: Indices
     targets: Indices
@@ -42,7 +42,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one update learns from, in all processes together."""
+    """The data of one update, of all processes together."""
 
     forward: Lines
     backward: Lines
@@ -53,22 +53,22 @@ class Batch:
         return int(self.forward.lengths.sum())
 
     def part(self, index: int, of: int) -> Batch:
-        """Every `of`-th row: a process's share, or a part of it."""
+        """Every `of`-th row, from row `index`."""
         return Batch(self.forward.part(index, of), self.backward.part(index, of))
 
 
 class Batches(Protocol):
-    """An endless supply of batches."""
+    """An endless series of batches."""
 
     carries_state: bool
-    """Whether a row goes on where the last batch left it."""
+    """Whether a row continues the same row of the batch before."""
 
     @property
     def epochs_read(self) -> float: ...
 
     @property
     def epoch_updates(self) -> float:
-        """Batches in an epoch, about."""
+        """The approximate number of batches in an epoch."""
 
     def read(self) -> Batch: ...
 
@@ -82,7 +82,7 @@ def make_batches(corpus: Corpus, settings: DataSettings, *, seed: int) -> Batche
 
 
 class Streams:
-    """Endless rows; both directions on their own."""
+    """Endless rows, different ones in each direction."""
 
     carries_state = True
 
@@ -116,7 +116,7 @@ class Streams:
 
 
 class _Stream:
-    """The rows of one direction. A row that runs out of its sentence takes the next of the reading order."""
+    """The rows of one direction. At the end of its sentence, a row continues with the next one in reading order."""
 
     def __init__(self, corpus: Corpus, order: ReadingOrder, settings: DataSettings, *, backward: bool) -> None:
         self.corpus = corpus
@@ -176,7 +176,7 @@ class _Stream:
 
 
 class Sentences:
-    """Whole sentences of like length, from a pool that is sorted and cut by the token budget."""
+    """Whole sentences of similar length, from a pool that is sorted by length and cut by the token budget."""
 
     carries_state = False
 
@@ -221,7 +221,7 @@ class Sentences:
         self.cuts = self._cut_pool()
 
     def _cut_pool(self) -> list[Indices]:
-        """The batches of the present pool as (rows, 2) spans of tokens, in random order."""
+        """The batches of the current pool as (rows, 2) spans of tokens, in random order."""
         place = self.pool * self.pool_size
         count = min(self.pool_size, self.order.epoch_size - place)
         sentences = self.order.sentences(self.epoch * self.order.epoch_size + place, count)
@@ -232,12 +232,12 @@ class Sentences:
 
 
 def sentence_spans(corpus: Corpus, sentences: Indices) -> Indices:
-    """Where sentences stand among the corpus's tokens: (sentences, 2), start and end."""
+    """Start and end of sentences among the corpus's tokens, (sentences, 2)."""
     return np.stack([corpus.offsets[sentences], corpus.offsets[sentences + 1]], axis=1).astype(np.int64)
 
 
 def cut_long(spans: Indices, longest: int) -> Indices:
-    """Spans in pieces of at most `longest` predictions. Pieces share a token: the last target is the next input."""
+    """Spans in pieces of at most `longest` predictions. The last target of a piece is the first input of the next."""
     predictions = spans[:, 1] - spans[:, 0] - 1
     num_pieces = -(-predictions // longest)
     which = np.repeat(np.arange(len(spans)), num_pieces)
@@ -247,13 +247,13 @@ def cut_long(spans: Indices, longest: int) -> Indices:
 
 
 def cut_by_budget(spans: Indices, batch_tokens: int) -> list[Indices]:
-    """Spans of like length together, as many as fit the budget with the padding; longest first."""
+    """Groups of spans of similar length within the token budget, padding included; longest first."""
     lengths = (spans[:, 1] - spans[:, 0] - 1).tolist()
     return [spans[rows] for rows in cut_batches(lengths, batch_tokens, min_rows=1)]
 
 
 def sentence_batch(corpus: Corpus, spans: Indices) -> Batch:
-    """Both directions' view of the same sentences."""
+    """The same sentences for both directions."""
     lengths = spans[:, 1] - spans[:, 0] - 1
     steps = np.arange(int(lengths.max()))
     real = steps < lengths[:, None]

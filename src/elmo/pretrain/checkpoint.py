@@ -1,6 +1,6 @@
-"""The complete state of a training run in one file, written atomically; pre-training and tasks share the format.
+"""Checkpoints: the complete state of a training run in one file, for pre-training and tasks.
 
-A safetensors file holds every tensor, and JSON in its header the counters: no pickle, nothing to execute.
+A safetensors file with all tensors, and the counters as JSON in its header; it contains no pickle.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PREFIX, _SUFFIX = "update-", ".safetensors"
 
 @dataclass(frozen=True)
 class RunState:
-    """What it takes to go on exactly."""
+    """The state from which a run is resumed exactly."""
 
     tensors: dict[str, Tensor]
     counters: dict[str, Any]
@@ -41,18 +41,17 @@ class CheckpointFolder:
         self.keep = keep
 
     def paths(self) -> list[Path]:
-        """All whole checkpoints, oldest first."""
+        """All checkpoints, oldest first."""
         return sorted(self.folder.glob(f"{_PREFIX}*{_SUFFIX}"))
 
     def latest(self) -> Path | None:
         return next(reversed(self.paths()), None)
 
     def save(self, state: RunState, *, update: int, best_update: int | None = None) -> Path:
-        """Write a checkpoint, then drop old ones; the best one stays."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Write a checkpoint, then delete old ones except for the best one."""
         path = self.path(update)
-        for remains in self.folder.glob(f"{_PREFIX}*.partial"):  # of a killed process: one at a time writes here
-            remains.unlink()
+        for unfinished in self.folder.glob(f"{_PREFIX}*.partial"):  # of a killed process
+            unfinished.unlink()
         save_state(state, path)
         kept = {*self.paths()[-self.keep :], path}
         if best_update is not None:
@@ -67,7 +66,7 @@ class CheckpointFolder:
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=self.folder).close()
-        # New checkpoints take the place of those that are there.
+        # New checkpoints replace the existing ones.
         free = shutil.disk_usage(self.folder).free + sum(path.stat().st_size for path in self.paths())
         if free < needed:
             raise CheckpointError(
@@ -77,7 +76,7 @@ class CheckpointFolder:
             )
 
     def path(self, update: int) -> Path:
-        """Where the checkpoint after an update is, if it is kept."""
+        """The path of the checkpoint after an update, which may have been deleted."""
         return self.folder / f"{_PREFIX}{update:09d}{_SUFFIX}"
 
 
@@ -89,7 +88,7 @@ def save_state(state: RunState, path: Path) -> None:
 def read(path: Path) -> RunState:
     """Open a checkpoint."""
     with _opened(path) as file:
-        # Cloned: the file may be pruned while the run goes on.
+        # Cloned, because the file may be deleted during the run.
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         return RunState(tensors, json.loads(file.metadata()["counters"]))
 
@@ -107,7 +106,7 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
         raise CheckpointError(
-            f"{path} is damaged, or no checkpoint ({error}). Delete it to start from an older one or the beginning."
+            f"{path} is not a complete checkpoint ({error}). Delete it to resume from an older one or from the start."
         ) from error
 
 

@@ -1,11 +1,10 @@
-"""Adapt a biLM to a domain's text (paper, section 3.4 and supplement): ignore all labels, train the language model on.
+"""Adapt a biLM to a domain's text (paper, section 3.4 and supplement): train the language model for one more epoch.
 
     model ──────────────────────────▶ all weights, one epoch ──▶ DIR
       └─ softmax missing or words new ─▶ softmax alone first ─┘    (DIR/run/head)
 
-The published weight files have no softmax. A new one, over the words of the user's text, knows nothing at first, and
-its large gradients would spoil the biLM; so it learns alone before everything learns together. When the vocabulary
-changes, the rows of words that both vocabularies have are copied.
+The published weight files have no softmax. The large gradients of a new one would damage the biLM, so it is trained
+alone first. When the vocabulary changes, the rows of words that both vocabularies have are copied.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import torch
 from elmo.checkpoints import native
 from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import CheckpointError
 from elmo.pretrain.build_corpus import count_words, open_or_build
 from elmo.pretrain.scoring import check_sizes
 from elmo.pretrain.settings import (
@@ -33,15 +32,14 @@ from elmo.pretrain.settings import (
     SoftmaxSettings,
     TrainingSettings,
 )
-from elmo.pretrain.start import Project, Say, all_or_nothing, has_run, refuse_to_replace, resume
+from elmo.pretrain.start import PLAN_FILE, Project, Say, all_or_nothing, check_new, has_run, resume
 from elmo.pretrain.start import begin as begin_run
 from elmo.pretrain.world import World
 from elmo.settings import Settings, read_settings, setting, to_toml
 from elmo.storage.atomic import write_atomic
 from elmo.text.vocabulary import Vocabulary
 
-_PLAN, START, _HEAD = Path("run/finetune.toml"), Path("run/start"), Path("run/head")
-_CORPUS = Path("run/corpus")
+_PLAN, START, _HEAD, _CORPUS = Path("run", PLAN_FILE), Path("run/start"), Path("run/head"), Path("run/corpus")
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,8 @@ class FinetuneSettings(Settings):
 
     words: Literal["model", "text", "both"] = setting(
         "model",
-        "The softmax's vocabulary afterwards: the model's; the text's; or the model's and the new words of the text. "
-        "Words that stay keep their rows. A model without a softmax always takes the text's.",
+        "The vocabulary of the softmax: the model's; the text's; or the model's and the new words of the text. "
+        "Known words keep their rows. A model without a softmax always gets the text's.",
     )
     head_epochs: float = setting(
         1.0, "Epochs in which a softmax with new words trains alone; 0 trains everything at once.", at_least=0
@@ -67,17 +65,17 @@ class FinetuneSettings(Settings):
     )
 
     def whole_run(self, origin: OriginSettings) -> PretrainSettings:
-        """The settings under which everything trains."""
+        """The settings of the run that trains all weights."""
         return PretrainSettings(
             data=self.data, softmax=self.softmax, optimizer=self.optimizer, training=self.training, origin=origin
         )
 
     def head_run(self, origin: OriginSettings) -> PretrainSettings:
-        """The settings under which the softmax trains alone."""
+        """The settings of the run that trains the softmax alone."""
         return replace(
             self.whole_run(origin),
             optimizer=replace(self.optimizer, learning_rate=self.head_learning_rate),
-            # Without dropout: the biLM is then the same in every epoch, as it will be in use.
+            # Without dropout the biLM gives the same vectors in every epoch.
             training=replace(
                 self.training, epochs=self.head_epochs, updates=None, minutes=None, only_softmax=True, dropout=0.0
             ),
@@ -86,18 +84,18 @@ class FinetuneSettings(Settings):
 
 @dataclass(frozen=True)
 class Head:
-    """A softmax for the text to come."""
+    """A softmax for the text."""
 
     softmax: SoftmaxWeights
     vocabulary: Vocabulary
     num_copied: int
     """Words whose rows were copied from the model's softmax."""
     num_new: int
-    """Words that the model's softmax did not know."""
+    """Words that the model's softmax does not have."""
 
 
 def make_head(model: PretrainedBiLM, settings: FinetuneSettings) -> Head:
-    """The model's softmax, changed to the vocabulary that the settings ask for."""
+    """The model's softmax, changed to the vocabulary of the settings."""
     vocabulary = _choose_vocabulary(model, settings)
     dim = model.config.lstm.projection_dim
     generator = torch.Generator().manual_seed(settings.training.seed)
@@ -108,34 +106,30 @@ def make_head(model: PretrainedBiLM, settings: FinetuneSettings) -> Head:
         shared = [word for word in vocabulary if word in model.vocabulary]
         old, new = torch.tensor(model.vocabulary.ids(shared)), torch.tensor(vocabulary.ids(shared))
         weight[new], bias[new] = model.softmax.weight[old], model.softmax.bias[old]
-        # A new word starts out as rare as the rarest known ones, not as likely as the average.
+        # A new word starts with the probability of rare words, not of the average word.
         fresh = torch.ones(len(vocabulary), dtype=torch.bool).index_fill_(0, new, False)
         bias[fresh] = torch.quantile(model.softmax.bias[old][-10_000:], 0.05)
     return Head(SoftmaxWeights(weight, bias), vocabulary, len(shared), len(vocabulary) - len(shared))
 
 
 def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, say: Say) -> None:
-    """Lay a fine-tuning run down in `folder`; `stages` carries it out."""
+    """Prepare a fine-tuning in `folder`; `stages` gives its runs."""
     if world.leads:
-        if has_plan(folder) or has_run(folder):
-            raise CheckpointError(
-                f"{folder} already holds a run. Go on with it (--resume {folder}), or give another folder with -o."
-            )
-        refuse_to_replace(folder)
-        settings.whole_run(OriginSettings())  # reports settings that contradict each other
-        _clear_remains(folder)
+        check_new(folder)
+        settings.whole_run(OriginSettings())  # raises an error for settings that contradict each other
+        _delete_unfinished(folder)
         with all_or_nothing(folder):
-            _lay_down(name, folder, settings, say)
+            _prepare(name, folder, settings, say)
     world.wait()
 
 
 def has_plan(folder: Path) -> bool:
-    """Whether a fine-tuning was begun there."""
+    """Whether a fine-tuning was begun in the folder."""
     return (folder / _PLAN).exists()
 
 
-def _clear_remains(folder: Path) -> None:
-    """Take away what a killed `_lay_down` has left: it writes the model to start from first, and the plan last."""
+def _delete_unfinished(folder: Path) -> None:
+    """Delete what a killed `_prepare` has left: it writes the initial model first, and the plan last."""
     run = folder / "run"
     if (folder / START).exists():
         for path in (_CORPUS, START):
@@ -144,10 +138,10 @@ def _clear_remains(folder: Path) -> None:
         raise CheckpointError(f"{run} is something other than a fine-tuning run. Give another folder with -o.")
 
 
-def _lay_down(name: str, folder: Path, settings: FinetuneSettings, say: Say) -> None:
+def _prepare(name: str, folder: Path, settings: FinetuneSettings, say: Say) -> None:
     model = load(name)
     if model.softmax is not None and model.vocabulary is None and settings.data.vocabulary:
-        # TensorFlow's checkpoints keep the softmax, and its words in a file of their own.
+        # TensorFlow's checkpoints have the softmax, and its words are in a separate file.
         model.vocabulary = Vocabulary.load(settings.data.vocabulary)
     if model.softmax is not None and model.vocabulary is not None:
         check_sizes(len(model.vocabulary), len(model.softmax.weight), source=name)
@@ -160,54 +154,51 @@ def _lay_down(name: str, folder: Path, settings: FinetuneSettings, say: Say) -> 
     say(f"softmax: {len(head.vocabulary):,} words, {origin}, {head.num_new:,} to learn")
     start_from = replace(model.to_checkpoint(), softmax=head.softmax, vocabulary=head.vocabulary, warm_state=None)
     native.write(start_from, folder / START)
-    # The model to start from has its words now; the stages need not look for them elsewhere.
+    # The initial model has its vocabulary now.
     plan = replace(
         settings,
         head_epochs=settings.head_epochs if head.num_new else 0.0,
         data=replace(settings.data, vocabulary=""),
     )
-    # Text that cannot be read is found here, where there is nothing to lose yet.
+    # Text that cannot be read is reported here, before anything is trained.
     open_or_build(folder / _CORPUS, plan.data, tokenizer=model.config.tokenizer, vocabulary=head.vocabulary, say=say)
     write_atomic(folder / _PLAN, to_toml(plan))
 
 
 def stages(folder: Path, *, world: World, say: Say) -> Iterator[tuple[str, Project]]:
-    """What is still to do, as runs to train one after the other: the softmax alone if it has new words, then all."""
+    """The runs that are not finished, in their order: the softmax alone if it has new words, then all weights."""
     if not has_plan(folder):
         raise CheckpointError(
-            f"{folder} holds no fine-tuning run. Give the folder that elmo finetune -o made; if that was stopped while "
-            "it read the text, give its command again."
+            f"{folder} holds no fine-tuning run. Give a folder that elmo finetune -o made; if that was stopped while "
+            "it read the text, run the same command again."
         )
     plan = read_settings(FinetuneSettings, folder / _PLAN)
     first = OriginSettings(model=str(folder / START), cache=str(folder / _CORPUS))
     last = first
     if not has_run(folder) and plan.head_epochs:
         head, last = folder / _HEAD, replace(first, model=str(folder / _HEAD))
-        if has_run(head):
-            yield "softmax alone", resume(head, world=world, say=say)
-        else:
-            yield "softmax alone", begin_run(plan.head_run(first), head, world=world, say=say)
+        yield "softmax alone", _begin_or_resume(plan.head_run(first), head, world, say)
+    yield "all weights", _begin_or_resume(plan.whole_run(last), folder, world, say)
+
+
+def _begin_or_resume(settings: PretrainSettings, folder: Path, world: World, say: Say) -> Project:
     if has_run(folder):
-        yield "all weights", resume(folder, world=world, say=say)
-    else:
-        yield "all weights", begin_run(plan.whole_run(last), folder, world=world, say=say)
+        return resume(folder, world=world, say=say)
+    return begin_run(settings, folder, world=world, say=say, is_new=False)
 
 
 def _choose_vocabulary(model: PretrainedBiLM, settings: FinetuneSettings) -> Vocabulary:
     known = model.vocabulary if model.softmax is not None or model.config.word_embedding is not None else None
     if model.config.word_embedding is not None:
-        # The word table's rows are numbered by this vocabulary: it cannot change.
-        if known is None:
-            raise CheckpointError("This model reads words by their number, but came without its vocabulary file.")
+        # The rows of the word table are those of this vocabulary, so it cannot change.
+        assert known is not None, "a word-id model is not opened without its vocabulary"
         return known
     if settings.data.vocabulary:
         return Vocabulary.load(settings.data.vocabulary)
     if known is not None and settings.words == "model":
         return known
     data = settings.data
-    if not data.train:
-        raise ConfigError("There is no text to train on. Give files with --train.")
-    # What is measured on must stay as unknown as it would be in use.
+    # Held-out text must not add words to the vocabulary.
     counts = count_words(data, tokenizer=model.config.tokenizer)
     counted = Vocabulary.build(counts, max_size=data.vocabulary_size, min_count=data.min_count)
     begin, end = model.config.begin_sentence, model.config.end_sentence

@@ -1,15 +1,16 @@
-"""Where a run's reports are kept: a JSONL file always, TensorBoard if installed, a picture of the curves at the end."""
+"""The logs of a run: a JSONL file, TensorBoard if it is installed, and a figure of the curves at the end."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from elmo.errors import CheckpointError
 from elmo.pretrain.loop import Report
-from elmo.storage.atomic import write_atomic
+from elmo.storage.atomic import write_atomic, writing
 
 _ENDS = ("final", "finished", "stopped", "early stop")
 _ROOM = 1_000_000
@@ -20,7 +21,7 @@ class JsonLog:
     """One JSON object a line."""
 
     def __init__(self, path: Path, *, from_update: int = 0) -> None:
-        """Goes on with an existing log; what it says about the end, or about updates after `from_update`, goes."""
+        """Continues an existing log, without its lines about the end and about updates after `from_update`."""
         lines = read_log(path) if path.exists() else []
         lines = [line for line in lines if line["update"] <= from_update and line["kind"] not in _ENDS]
         write_atomic(path, "".join(json.dumps(line) + "\n" for line in lines))
@@ -28,24 +29,19 @@ class JsonLog:
 
     def __call__(self, report: Report) -> None:
         line = {"kind": report.kind, "update": report.update, **report.values}
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError as error:
-            raise CheckpointError(
-                f"Cannot write {self._path}: {error.strerror}. The checkpoints written so far are whole: make room, "
-                "then go on with --resume."
-            ) from error
+        with (
+            writing(self._path, advice="Free some space, then continue from the last checkpoint with --resume."),
+            self._path.open("a", encoding="utf-8") as file,
+        ):
+            file.write(json.dumps(line) + "\n")
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a log: a run that was killed may have left half a line."""
+    """The complete lines of a log; a run that was killed may have left part of a line."""
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        try:
+        with suppress(ValueError):
             found.append(dict(json.loads(line)))
-        except ValueError:
-            continue
     return found
 
 
@@ -59,7 +55,7 @@ class TensorBoardLog:
         self._writer = SummaryWriter(str(folder), purge_step=from_update + 1)
 
     def __call__(self, report: Report) -> None:
-        # Its own thread writes, and would fill the screen with tracebacks; the JSONL file says it in one line.
+        # On a full disk TensorBoard's thread would print tracebacks; the JSONL log raises one error.
         if shutil.disk_usage(self._folder).free < _ROOM:
             return
         for name, value in _scalars(report.values, report.kind):
@@ -68,11 +64,7 @@ class TensorBoardLog:
 
 
 def tensorboard_is_installed() -> bool:
-    try:
-        import tensorboard  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return find_spec("tensorboard") is not None
 
 
 def _scalars(values: dict[str, Any], prefix: str) -> list[tuple[str, float]]:
@@ -107,7 +99,7 @@ def draw_curves(log: Path, picture: Path) -> None:
         points = [line[name]["both"] for line in heldout]
         right.plot([line["tokens"] / 1e6 for line in heldout], points, marker=".", label=name)
     right.set(xlabel="million tokens read", ylabel="held-out perplexity, full softmax", yscale="log")
-    # Plain numbers: powers of ten say little about a range of less than one.
+    # Plain numbers are easier to read than powers of ten.
     right.yaxis.set_major_formatter("{x:,.0f}")
     right.yaxis.set_minor_formatter("{x:,.0f}")
     if names:

@@ -1,6 +1,6 @@
-"""The training loop: the only one, for pre-training and fine-tuning alike.
+"""The training loop of pre-training and fine-tuning.
 
-Left out: what an update is (`run.py`), where reports go (`logs.py`), printing (`elmo.commands`).
+Left out: the update (`run.py`), the logs (`logs.py`), printing (`elmo.commands`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import torch
 from elmo.errors import ElmoError
 from elmo.pretrain import checkpoint
 from elmo.pretrain.checkpoint import CheckpointFolder
-from elmo.pretrain.perplexity import Perplexity, measure
+from elmo.pretrain.perplexity import Perplexity, measure, sentences_of
 from elmo.pretrain.run import Run, Update
 
 
 class TrainingError(ElmoError):
-    """Training cannot go on."""
+    """Training cannot continue."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Something to tell: a training interval, an evaluation and its progress, a checkpoint, the end."""
+    """A report of a training interval, an evaluation or its progress, a checkpoint, or the end."""
 
     kind: str
     update: int
@@ -36,15 +36,15 @@ class Report:
 
 Observer = Callable[[Report], None]
 SECONDS_BETWEEN_REPORTS = 10.0
-"""Of the progress of an evaluation."""
+"""Reports of an evaluation's progress."""
 
 
 def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export: Callable[[], None]) -> bool:
-    """Train to the end (True) or until asked to stop (False); `export` writes the model when it is the best so far."""
+    """Train to the end (True) or until a stop signal (False); `export` writes the model when it is the best so far."""
     settings, world, heldout = run.settings.training, run.world, run.corpus.role("heldout")
     begun = run.share_done, run.progress.seconds
     meter, last_saved = _Meter(), time.monotonic()
-    tired = 0 < settings.patience <= run.progress.failures  # a run that stopped early is over when it is resumed too
+    tired = 0 < settings.patience <= run.progress.failures  # a resumed run may have been stopped early already
     with _stop_signals() as stop:
         while run.share_done < 1 and not tired:
             update = run.step(stop_asked=stop.asked)
@@ -69,7 +69,7 @@ def train(run: Run, checkpoints: CheckpointFolder, *, observe: Observer, export:
                 observe(Report("stopped", number, {}))
                 return False
     _finish(run, checkpoints, observe, export)
-    world.wait()  # what comes next may load the model, in every process
+    world.wait()  # every process may load the model next
     observe(Report("early stop" if tired else "finished", run.progress.update, {}))
     return True
 
@@ -91,14 +91,14 @@ def evaluate(run: Run, observe: Observer) -> bool:
 def _finish(run: Run, checkpoints: CheckpointFolder, observe: Observer, export: Callable[[], None]) -> None:
     """Measure the best model on all held-out text, and export it.
 
-    A resumed run that had reached its end exports again: it may have been killed before the model was written.
+    A resumed run that was finished exports again, because it may have been killed before the model was written.
     """
     best, heldout = checkpoints.path(run.progress.best_update or 0), run.corpus.role("heldout")
     if not heldout and run.world.leads:
         export()
     if not heldout or not best.exists():
         return
-    # The last evaluation may have been of this very model on all of the text; with a large softmax that took minutes.
+    # Skipped if the last evaluation was of this model on all of the text: with a large softmax it takes minutes.
     is_last = run.progress.best_update == run.progress.update
     read = run.heldout.get("all", {}).get("tokens", 0)
     if not is_last or read < sum(source.num_tokens for source in heldout):
@@ -112,22 +112,22 @@ def _finish(run: Run, checkpoints: CheckpointFolder, observe: Observer, export: 
 def _measure(run: Run, max_tokens: int | None, observe: Observer) -> dict[str, Perplexity]:
     """Perplexity of every held-out source and of all together, each process measuring a part."""
     world, results, total = run.world, {}, Perplexity(0.0, 0.0, 0)
-    started = last_told = time.monotonic()
+    started = last_report = time.monotonic()
     for source in run.corpus.role("heldout"):
-        shard = (world.rank, world.size)
 
-        def tell(done: int, sentences: int, name: str = source.name) -> None:
-            nonlocal last_told
-            if time.monotonic() - last_told >= SECONDS_BETWEEN_REPORTS:
-                last_told = time.monotonic()
-                observe(Report("measuring", run.progress.update, {"source": name, "share": done / sentences}))
+        def report(done: int, count: int, name: str = source.name) -> None:
+            nonlocal last_report
+            if time.monotonic() - last_report >= SECONDS_BETWEEN_REPORTS:
+                last_report = time.monotonic()
+                observe(Report("measuring", run.progress.update, {"source": name, "share": done / count}))
 
-        part = measure(run.bilm, run.softmax, run.corpus, source, max_tokens=max_tokens, shard=shard, progress=tell)
+        sentences = sentences_of(source, max_tokens=max_tokens, shard=(world.rank, world.size))
+        part = measure(run.bilm, run.softmax, run.corpus, sentences, progress=report)
         sums = [part.forward_loss, part.backward_loss, part.num_tokens, part.num_unknown]
         everyone = world.sum(torch.tensor(sums, dtype=torch.float64, device=world.device)).tolist()
         results[source.name] = Perplexity(everyone[0], everyone[1], int(everyone[2]), int(everyone[3]))
         total += results[source.name]
-    # All processes must have the same clock: the leading one's.
+    # All processes must use the same time: that of the leading process.
     seconds = time.monotonic() - started if world.leads else 0.0
     elapsed = world.sum(torch.tensor(seconds, dtype=torch.float64, device=world.device)).item()
     run.progress = replace(run.progress, seconds=run.progress.seconds + elapsed)
@@ -135,7 +135,7 @@ def _measure(run: Run, max_tokens: int | None, observe: Observer) -> dict[str, P
 
 
 def save(run: Run, checkpoints: CheckpointFolder, observe: Observer) -> None:
-    """Write a checkpoint; every process must take part."""
+    """Write a checkpoint. Every process must call this."""
     state = run.state()
     if run.world.leads:
         path = checkpoints.save(state, update=run.progress.update, best_update=run.progress.best_update)
@@ -153,7 +153,7 @@ class _Meter:
         self.updates.append(update)
 
     def values(self, run: Run, begun: tuple[float, float]) -> dict[str, Any]:
-        """`begun`: the share and the seconds done when this process took over, whose own speed says what is left."""
+        """`begun`: the fraction and the seconds done when this process started; its speed gives the time left."""
         tokens = sum(update.num_tokens for update in self.updates)
         forward = sum(update.forward_loss * update.num_tokens for update in self.updates) / tokens
         backward = sum(update.backward_loss * update.num_tokens for update in self.updates) / tokens
@@ -178,13 +178,11 @@ class _Meter:
 
 def _explain_failure(run: Run, update: Update, checkpoints: CheckpointFolder) -> str:
     latest = checkpoints.latest()
-    safe = "There is no checkpoint yet: begin again"
-    if latest is not None:
-        safe = f"The last good checkpoint is {latest}: go on from there"
+    found = "There is no checkpoint yet" if latest is None else f"The last checkpoint is {latest}"
     return (
-        f"Update {run.progress.update} gave losses of {update.forward_loss} and {update.backward_loss} and a gradient "
-        f"norm of {update.gradient_norm}: training has diverged, and was stopped before the weights changed. "
-        f"{safe} with --resume and a lower optimizer.learning_rate or optimizer.clip_norm (--set)."
+        f"Training diverged at update {run.progress.update}: the losses are {update.forward_loss} and "
+        f"{update.backward_loss}, the gradient norm is {update.gradient_norm}; the weights were not changed. {found}. "
+        "Continue with --resume and a lower optimizer.learning_rate or optimizer.clip_norm (--set)."
     )
 
 
@@ -194,7 +192,7 @@ class _Stop:
 
 @contextmanager
 def _stop_signals() -> Iterator[_Stop]:
-    """Ctrl-C and SIGTERM ask for a stop after the present update; a second one stops at once."""
+    """Ctrl-C and SIGTERM stop the run after the current update; a second one stops it immediately."""
     stop = _Stop()
 
     def ask(number: int, frame: Any) -> None:
@@ -205,7 +203,7 @@ def _stop_signals() -> Iterator[_Stop]:
     signals = (signal.SIGINT, signal.SIGTERM)
     try:
         before = [signal.signal(number, ask) for number in signals]
-    except ValueError:  # only the main thread may
+    except ValueError:  # only the main thread can set signal handlers
         yield stop
         return
     try:

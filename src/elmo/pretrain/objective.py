@@ -25,14 +25,14 @@ from elmo.text.indexer import WordTable
 
 @dataclass(frozen=True)
 class DirectionInputs:
-    """What one direction reads, as places in the batch's word table."""
+    """The input of one direction, as rows of the batch's word table."""
 
     positions: Tensor
     """(rows, tokens)"""
     lengths: Tensor
     """(rows,)"""
     targets: Tensor
-    """Vocabulary ids of the real tokens' successors, row after row, (real tokens,)."""
+    """Vocabulary ids of the tokens to predict, without padding, row after row, (real tokens,)."""
 
     @property
     def real(self) -> Tensor:
@@ -58,7 +58,7 @@ class ModelInputs:
 
 @dataclass(frozen=True)
 class Hidden:
-    """What the softmax gets: the top of each direction at the real tokens, (tokens, dim), and the state afterwards."""
+    """The top layer of each direction at the real tokens, (tokens, dim), and the state after the batch."""
 
     forward: Tensor
     backward: Tensor

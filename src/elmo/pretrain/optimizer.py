@@ -1,7 +1,7 @@
-"""Weights follow gradients: the biLM's through torch's fused optimizers, the softmax's row by row.
+"""The optimizer: torch's fused ones for the biLM, and updates of single rows for the softmax.
 
-Adagrad is TensorFlow's: accumulators start at 1 and no epsilon is added, which torch's gives with the right arguments.
-Adam's moments of a softmax row move only when the row is in use.
+Adagrad is TensorFlow's: accumulators start at 1 and no epsilon is added. Adam's moments of a softmax row change only in
+updates that use the row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from elmo.pretrain.softmax import SoftmaxRows, WordSoftmax
 
 
 def learning_rate(settings: OptimizerSettings, *, update: int, progress: float) -> float:
-    """The rate for an update (from 0) at a share of the whole run."""
+    """The learning rate of an update (from 0), at a fraction `progress` of the run."""
     share = 1.0
     if settings.schedule == "linear":
         share = 1 - progress
@@ -26,13 +26,13 @@ def learning_rate(settings: OptimizerSettings, *, update: int, progress: float) 
     elif settings.schedule == "stable":
         share = min(1.0, (1 - progress) / settings.decay_fraction)
     floor = 1.0 if settings.schedule == "constant" else settings.final_fraction
-    # A short run is warm after its first tenth.
+    # The warmup takes at most a tenth of the run.
     warm = min(1.0, max((update + 1) / settings.warmup_updates, 10 * progress)) if settings.warmup_updates else 1.0
     return settings.learning_rate * warm * (floor + (1 - floor) * max(0.0, share))
 
 
 class Optimizer:
-    """One optimizer for the dense weights and for the softmax's rows."""
+    """One optimizer for the biLM's weights and for the softmax's rows."""
 
     def __init__(self, settings: OptimizerSettings, bilm: nn.Module, softmax: WordSoftmax) -> None:
         self.settings = settings
@@ -46,7 +46,7 @@ class Optimizer:
         self.row_states = [[torch.full_like(table, start) for start in starts] for table in tables]
 
     def clip(self, rows: SoftmaxRows, *, scale: float = 1.0) -> float:
-        """Take `scale` out of the gradient and cut it to the greatest global norm allowed; returns the norm it had."""
+        """Divide the gradient by `scale` and clip it to the global norm of the settings; returns its norm before."""
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         gradients += [table.grad for table in (rows.weight, rows.bias) if table.grad is not None]
         norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))) / scale
@@ -57,7 +57,7 @@ class Optimizer:
         return norm
 
     def skip(self) -> None:
-        """Forget the collected gradients."""
+        """Clear the collected gradients."""
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -78,7 +78,7 @@ class Optimizer:
     def _step_rows(
         self, table: Tensor, ids: Tensor | None, gradient: Tensor, states: Iterable[Tensor], rate: float
     ) -> None:
-        # Without ids the slices are the tables themselves and the writing back is skipped.
+        # Without ids the slices are views of the tables, so they need not be written back.
         everything = ids is None
         index = slice(None) if ids is None else ids
         parts = [state[index] for state in states]
@@ -102,7 +102,7 @@ class Optimizer:
         return mean / (1 - first**self.num_updates) / root
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """All that must be saved, by name."""
+        """The state to save, by name."""
         tensors: dict[str, Tensor] = {}
         for name, parameter in zip(self.names, self.parameters, strict=True):
             assert self.dense is not None
@@ -133,7 +133,7 @@ def _dense_optimizer(settings: OptimizerSettings, parameters: list[nn.Parameter]
         return torch.optim.Adagrad(
             parameters, lr=settings.learning_rate, initial_accumulator_value=1.0, eps=0.0, fused=fused
         )
-    # Biases and other vectors are left alone by the decay.
+    # Biases and other vectors are not decayed.
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},

@@ -4,7 +4,7 @@
     backward  exp(mean of -ln p(previous word))
     both      exp of the mean of the two means, as the paper reports
 
-Sentence ends count (`</S>` forward, `<S>` backward). Every sentence starts from the same state, so the result does not
+Sentence ends count (`</S>` forward, `<S>` backward). Every sentence starts from the zero state, so the result does not
 depend on how sentences are batched. Perplexities under different vocabularies cannot be compared.
 """
 
@@ -17,23 +17,24 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from elmo.bilm.model import BiLM, BiLMState
+from elmo.bilm.model import BiLM
 from elmo.pretrain.batches import cut_by_budget, sentence_batch, sentence_spans
 from elmo.pretrain.corpus import Corpus, CorpusSource
 from elmo.pretrain.objective import BatchEncoder, run_bilm
+from elmo.pretrain.reading_order import Indices
 from elmo.pretrain.softmax import WordSoftmax
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """Summed losses over a text, and what follows from them."""
+    """The sums of a text's losses, and its perplexities."""
 
     forward_loss: float
     backward_loss: float
     num_tokens: int
     """Predictions in each direction: the words, and one marker a sentence."""
     num_unknown: int = 0
-    """Words among them that the softmax knows only as <UNK>."""
+    """Words among them that are <UNK> to the softmax."""
 
     @property
     def forward(self) -> float:
@@ -48,7 +49,7 @@ class Perplexity:
         return _exp((self.forward_loss + self.backward_loss) / (2 * max(1, self.num_tokens)))
 
     def values(self) -> dict[str, float]:
-        """Plain figures for logs and tables."""
+        """Plain numbers for logs and tables."""
         return {
             "forward": self.forward,
             "backward": self.backward,
@@ -70,26 +71,23 @@ def _exp(loss: float) -> float:
     return math.exp(loss) if loss < 700 else math.inf
 
 
+def sentences_of(source: CorpusSource, *, max_tokens: int | None = None, shard: tuple[int, int] = (0, 1)) -> Indices:
+    """All sentences of a source, or evenly spread ones with about `max_tokens`; `shard`: (index, number of shards)."""
+    stride = 1 if max_tokens is None else max(1, source.num_tokens // max_tokens)
+    return source.first_sentence + np.arange(0, source.num_sentences, stride)[shard[0] :: shard[1]]
+
+
 @torch.no_grad()
 def measure(
     bilm: BiLM,
     softmax: WordSoftmax,
     corpus: Corpus,
-    source: CorpusSource,
+    sentences: Indices,
     *,
-    max_tokens: int | None = None,
     batch_tokens: int = 4096,
-    state: BiLMState | None = None,
-    shard: tuple[int, int] = (0, 1),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Perplexity:
-    """Perplexity on a source, or on sentences evenly spread over it that hold about `max_tokens`.
-
-    `state`: one row to start every sentence from; None starts from nothing. `shard` (index, of): a process's share.
-    `progress` is called with the sentences done and all of them.
-    """
-    stride = 1 if max_tokens is None else max(1, source.num_tokens // max_tokens)
-    sentences = source.first_sentence + np.arange(0, source.num_sentences, stride)[shard[0] :: shard[1]]
+    """Perplexity on sentences of a corpus. `progress` is called with the numbers of sentences done and in all."""
     encoder = BatchEncoder(corpus, bilm, softmax.num_words)
     device = softmax.weight.device
     total, done = Perplexity(0.0, 0.0, 0), 0
@@ -97,8 +95,7 @@ def measure(
     bilm.eval()
     for spans in cut_by_budget(sentence_spans(corpus, sentences), batch_tokens):
         inputs = encoder.encode(sentence_batch(corpus, spans)).to(device)
-        start = None if state is None else state.expand(len(spans))
-        hidden = run_bilm(bilm, inputs, state=start)
+        hidden = run_bilm(bilm, inputs)
         losses = [
             -float(softmax.log_probabilities(states, direction.targets).sum(dtype=torch.float64))
             for states, direction in zip((hidden.forward, hidden.backward), inputs.directions, strict=True)

@@ -1,7 +1,7 @@
-"""The order in which sentences are read: every epoch a new shuffle, the same for every process and after every restart.
+"""The order in which sentences are read: a new shuffle in every epoch, the same in every process and after a resume.
 
-A shuffled list of a billion sentences would be the only thing in training that grows with the corpus. So the shuffle is
-computed instead of stored: `Permutation` is a small Feistel network, a function from place to sentence.
+A stored shuffle would be the only part of training whose memory grows with the corpus. So it is computed:
+`Permutation` is a small Feistel network, a function from position to sentence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Permutation:
-    """A shuffle of 0 .. size - 1 that can be asked about any place."""
+    """A shuffle of 0 .. size - 1, computed at any positions."""
 
     size: int
     seed: tuple[int, ...]
@@ -31,7 +31,7 @@ class Permutation:
         half_bits = max(1, ((self.size - 1).bit_length() + 1) // 2)
         keys = np.random.SeedSequence(self.seed).generate_state(_ROUNDS, np.uint64).astype(np.uint64)
         found = _feistel(places.astype(np.uint64), keys, half_bits)
-        # The network shuffles a power of four; whatever falls outside goes round again until it falls inside.
+        # The network permutes a power of four numbers; it is applied again to results of `size` or more.
         outside = found >= self.size
         while outside.any():
             found[outside] = _feistel(found[outside], keys, half_bits)
@@ -53,7 +53,7 @@ def _feistel(values: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64], half_
 
 @dataclass(frozen=True)
 class ReadingOrder:
-    """Draw number -> sentence, over weighted sources, without end."""
+    """An endless series of sentences from weighted sources."""
 
     sources: Sequence[CorpusSource]
     seed: tuple[int, ...]
@@ -64,16 +64,16 @@ class ReadingOrder:
 
     @property
     def epoch_size(self) -> int:
-        """Sentences that an epoch reads."""
+        """Sentences in an epoch."""
         return sum(self.draws_per_source)
 
     @property
     def epoch_tokens(self) -> int:
-        """Tokens that an epoch reads; an expectation where a source's weight is not a whole number."""
+        """Tokens in an epoch; the expected number if a source's weight is not an integer."""
         return max(1, round(sum(source.weight * source.num_tokens for source in self.sources)))
 
     def sentences(self, first: int, count: int) -> Indices:
-        """The sentences of draws first .. first + count - 1."""
+        """The sentences number first .. first + count - 1 of the series."""
         pieces = []
         while count > 0:
             epoch, place = divmod(first, self.epoch_size)
@@ -90,7 +90,7 @@ class ReadingOrder:
         for index, source in enumerate(self.sources):
             mine = which == index
             local = shuffled[mine] - (ends[index] - self.draws_per_source[index])
-            # A second shuffle within the source: with weight 0.5 each epoch reads another half.
+            # A second shuffle within the source: with weight 0.5 each epoch reads a different half.
             inner = Permutation(source.num_sentences, (*self.seed, epoch, index + 1))
             result[mine] = source.first_sentence + inner(local % source.num_sentences)
         return result

@@ -1,4 +1,4 @@
-"""A training run: everything that an update changes, the update itself, and its state as a checkpoint."""
+"""A training run: the model, the optimizer, the update, and the state for checkpoints."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from elmo.pretrain.softmax import SoftmaxRows, WordSoftmax, full_loss, sampled_l
 from elmo.pretrain.world import World
 
 _DOUBLE_HALF_SCALE = 2000
+"""Updates between attempts to double the loss scale of float16."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +43,22 @@ class Progress:
     failures: int = 0
     """Evaluations since then."""
     half_scale: float = 1.0
-    """What float16 losses are multiplied by so that small gradients do not vanish; halved when large ones overflow."""
+    """The loss scale of float16, so that small gradients do not underflow; halved when large ones overflow."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """What one update did."""
+    """The results of one update."""
 
     forward_loss: float
-    """Mean over tokens; of the sampled softmax if that is trained."""
+    """Mean over tokens; of the sampled softmax if it is used."""
     backward_loss: float
     gradient_norm: float
     rate: float
     num_tokens: int
     seconds: float
     stop: bool
-    """Whether some process was asked to stop."""
+    """Whether some process got a stop signal."""
 
     @property
     def is_finite(self) -> bool:
@@ -65,7 +66,7 @@ class Update:
 
 
 class _Both(nn.Module):
-    """The biLM with `run_bilm` as its forward, for torch's data parallelism."""
+    """The biLM with `run_bilm` as its forward, for DistributedDataParallel."""
 
     def __init__(self, bilm: BiLM) -> None:
         super().__init__()
@@ -76,7 +77,7 @@ class _Both(nn.Module):
 
 
 class Run:
-    """Model, softmax, optimizer and place in the text."""
+    """Model, softmax, optimizer and position in the text."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class Run:
 
     @property
     def progress_of_weights(self) -> Progress:
-        """How far the run was with the weights that it holds: at its end these are the best ones."""
+        """The progress at which the present weights were trained: at the end of a run these are the best ones."""
         return self._loaded or self.progress
 
     @property
@@ -115,7 +116,7 @@ class Run:
 
     @property
     def share_done(self) -> float:
-        """From 0 to 1, by whichever of updates, minutes or epochs the settings ask for."""
+        """The finished fraction of the updates, minutes or epochs of the settings."""
         training, progress = self.settings.training, self.progress
         if training.updates is not None:
             share = progress.update / training.updates
@@ -127,7 +128,7 @@ class Run:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the losses are those of the sampled softmax, which are not perplexities."""
+        """Whether the losses are those of the sampled softmax, from which perplexity cannot be computed."""
         settings = self.settings.softmax
         return settings.kind == "sampled" and settings.negatives < self.softmax.num_words
 
@@ -144,7 +145,7 @@ class Run:
             with self._no_sync(index):
                 losses += self._learn(inputs, rows, negatives, index=index, counts=counts, num_tokens=batch.num_tokens)
         norm = self._average_gradients(rows)
-        # One small exchange, so that all processes see the same losses, the same clock and the same wish to stop.
+        # One small all-reduce: all processes get the same losses, the same time and the same stop signal.
         seconds = time.perf_counter() - start if self.world.leads else 0.0
         mine = torch.tensor([*losses, float(stop_asked), seconds], dtype=torch.float64, device=self.world.device)
         forward, backward, stop, seconds = self.world.sum(mine).tolist()
@@ -153,7 +154,7 @@ class Run:
         return update
 
     def _average_gradients(self, rows: SoftmaxRows) -> float:
-        """Make the gradients those of the mean loss over all processes, cut them; returns their norm."""
+        """Average the gradients over all processes and clip them; returns their norm."""
         for table in (rows.weight, rows.bias):
             assert table.grad is not None
             self.world.sum(table.grad)
@@ -178,7 +179,7 @@ class Run:
         )
 
     def _part(self, batch: Batch, index: int) -> tuple[ModelInputs, bool]:
-        """One part of this process's share of a batch; if nothing is left for it, a row that does not count."""
+        """One part of this process's rows of a batch; without rows, a row that does not count."""
         of = self.world.size * self._num_parts
         part = batch.part(self.world.rank * self._num_parts + index, of)
         counts = len(part.forward.lengths) > 0
@@ -197,7 +198,7 @@ class Run:
     def _needed_rows(
         self, parts: list[tuple[ModelInputs, bool]], negatives: tuple[Negatives, Negatives] | None
     ) -> Tensor | None:
-        """The words of all processes' targets and of the negatives: the same in every process."""
+        """The words of all processes' targets and of the negatives, the same in every process."""
         if negatives is None:
             return None
         targets = torch.cat([direction.targets for inputs, _ in parts for direction in inputs.directions])
@@ -215,10 +216,10 @@ class Run:
         counts: bool,
         num_tokens: int,
     ) -> Tensor:
-        """Add one part's gradients; returns its share of both directions' mean losses."""
+        """Add one part's gradients; returns its part of the mean losses of both directions."""
         training, device = self.settings.training, self.world.device
         shard = self.world.rank * self._num_parts + index
-        # Dropout's masks follow from seed, update and shard: nothing random needs to be remembered.
+        # Dropout depends only on seed, update and shard, so checkpoints need no random state.
         torch.manual_seed(
             int(np.random.SeedSequence((training.seed, self.progress.update, shard)).generate_state(1)[0])
         )
@@ -233,28 +234,21 @@ class Run:
             if negatives is None:
                 loss = full_loss(rows, states.float(), targets, precision=precision)
             else:
-                loss = sampled_loss(
-                    rows,
-                    states.float(),
-                    targets,
-                    negatives=negatives[direction],
-                    num_words=self.softmax.num_words,
-                    precision=precision,
-                )
+                loss = sampled_loss(rows, states.float(), targets, negatives=negatives[direction], precision=precision)
             losses.append(loss / num_tokens)
-        # Gradients are averaged over the processes, each of which has only its share of the loss.
+        # Gradients are averaged over the processes, each of which has only its part of the loss.
         scale = 0.5 * self.settings.optimizer.loss_scale * self.world.size * self.progress.half_scale
         ((losses[0] + losses[1]) * (scale * counts)).backward()
         return torch.stack(losses).detach().double().cpu() * counts
 
     def _no_sync(self, index: int) -> AbstractContextManager[Any]:
-        """Processes exchange gradients only after the last part."""
+        """Gradients are synchronized only after the last part."""
         if isinstance(self._model, DistributedDataParallel) and index < self._num_parts - 1:
             return self._model.no_sync()
         return nullcontext()
 
     def state(self) -> RunState:
-        """The whole run, as the leading process writes it. Every process must take part."""
+        """The state for a checkpoint. Every process must call this."""
         tensors = {f"bilm.{name}": tensor for name, tensor in self.bilm.state_dict().items()}
         tensors |= {"softmax.weight": self.softmax.weight, "softmax.bias": self.softmax.bias}
         tensors |= {f"optimizer.{name}": tensor for name, tensor in self.optimizer.state_tensors().items()}
@@ -272,7 +266,7 @@ class Run:
 
     @torch.no_grad()
     def load(self, state: RunState) -> None:
-        """Go on where a checkpoint left off, with any number of processes."""
+        """Resume from a checkpoint, with any number of processes."""
         tensors = {name: tensor.to(self.world.device) for name, tensor in state.tensors.items()}
         self.load_weights(state)
         self.optimizer.load_state_tensors(
@@ -291,7 +285,7 @@ class Run:
 
     @torch.no_grad()
     def load_weights(self, state: RunState) -> None:
-        """Take a checkpoint's weights, and nothing else."""
+        """Load only the weights of a checkpoint."""
         self.bilm.load_state_dict(_under("bilm.", state.tensors))
         self.softmax.weight.copy_(state.tensors["softmax.weight"])
         self.softmax.bias.copy_(state.tensors["softmax.bias"])
@@ -307,7 +301,7 @@ class Run:
 
 
 def _interleave(parts: list[Tensor]) -> Tensor:
-    """Put rows 0::n, 1::n, ... of a batch together again."""
+    """Join rows 0::n, 1::n, ... of a batch."""
     directions, layers, _, dim = parts[0].shape
     whole = parts[0].new_empty(directions, layers, sum(part.shape[2] for part in parts), dim)
     for index, part in enumerate(parts):

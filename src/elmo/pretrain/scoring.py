@@ -1,7 +1,7 @@
-"""What a biLM says about text: the probability of every word from its left and from its right, and words for a gap.
+"""The probability of every word of a text, from its left and from its right, and the likely words for a gap.
 
-Works on token lists, with any model that has a softmax. Left out: the perplexity of a training corpus, which is ids
-already (`perplexity.py`).
+Works on token lists, with any model that has a softmax. Left out: the perplexity of a training corpus, which consists
+of ids (`perplexity.py`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class SentenceScore:
 
     tokens: list[str]
     forward: Tensor
-    """ln p(token | everything before), one for each token, and the end of the sentence last."""
+    """ln p(token | tokens before), for each token and then for the end of the sentence."""
     backward: Tensor
-    """ln p(token | everything after), one for each token, and the beginning of the sentence last."""
+    """ln p(token | tokens after), for each token and then for the beginning of the sentence."""
     unknown: list[bool]
-    """Which tokens the vocabulary lacks; all of them have the numbers of the unknown word."""
+    """Which tokens are not in the vocabulary; they have the probabilities of the unknown word."""
 
     @property
     def num_unknown(self) -> int:
@@ -55,7 +55,7 @@ class Candidate:
 
     word: str
     probability: float
-    """From both sides together: the two distributions multiplied, without special tokens, and normalized."""
+    """From both sides: the product of the two distributions without special tokens, normalized."""
     forward: float
     """p(word | left side)"""
     backward: float
@@ -70,14 +70,14 @@ class Fill:
     backward: list[Candidate]
     both: list[Candidate]
     actual: Candidate | None
-    """The word that stands there, which the model did not see; None if the vocabulary lacks it."""
+    """The word at the position, which the model did not see; None if it is not in the vocabulary."""
 
 
 class Scorer:
-    """Scores sentences with one model, on the device that the model is on when the scorer is made.
+    """Scores sentences with one model, on the model's device.
 
-    `state`: "reset" starts every sentence from nothing, "warm" from the state saved with the model, "carry" from where
-    the sentence before ended (one after another, so it is slower).
+    `state`: "reset" starts every sentence from zeros, "warm" from the state saved with the model, "carry" from the
+    state after the sentence before (one sentence at a time, so it is slower).
     """
 
     def __init__(self, model: PretrainedBiLM, *, state: str = "reset", source: str = "the model") -> None:
@@ -93,7 +93,7 @@ class Scorer:
         self._special_ids = torch.tensor(self.vocabulary.ids(self.vocabulary.special_tokens), device=self.device)
 
     def score(self, sentences: Iterable[Sequence[str]], *, batch_tokens: int = 4096) -> Iterator[SentenceScore]:
-        """The scores of sentences, in their order."""
+        """The scores of sentences, in order."""
         if self.state == "carry":
             carried: BiLMState | None = None
             for sentence in sentences:
@@ -109,16 +109,16 @@ class Scorer:
             yield from (results[index] for index in range(len(group)))
 
     def perplexity(self, sentences: Iterable[Sequence[str]]) -> Perplexity:
-        """Of all sentences together."""
+        """The perplexity of all sentences together."""
         total = Perplexity(0.0, 0.0, 0)
         for score in self.score(sentences):
             total += score.perplexity
         if total.num_tokens == 0:
-            raise InputError("There is no sentence to measure.")
+            raise InputError("Found no sentence; expected at least one. Check the input.")
         return total
 
     def fill(self, tokens: Sequence[str], position: int, *, count: int = 10) -> Fill:
-        """The most likely words at `position`, whatever stands there; never a special token."""
+        """The most likely words at `position`, without special tokens; the word there is not used."""
         forward, backward, both = self.expectations(tokens, position)
         words = self.vocabulary.words
 
@@ -181,10 +181,10 @@ class Scorer:
 
 
 def softmax_of(model: PretrainedBiLM, *, source: str) -> tuple[WordSoftmax, Vocabulary]:
-    """The model's softmax and its words, or an error that says how to get one."""
+    """The model's softmax and its vocabulary."""
     if model.softmax is None or model.vocabulary is None:
         raise CheckpointError(
-            f"{source} has no softmax, so it cannot give probabilities (the published weight files never have one). "
+            f"{source} has no softmax, so it cannot give probabilities (the published weight files have none). "
             f"Train one on your text first: elmo finetune -m {source} --train TEXT -o FOLDER"
         )
     check_sizes(len(model.vocabulary), len(model.softmax.weight), source=source)
@@ -192,7 +192,7 @@ def softmax_of(model: PretrainedBiLM, *, source: str) -> tuple[WordSoftmax, Voca
 
 
 def check_sizes(num_vocabulary: int, num_softmax: int, *, source: str) -> None:
-    """Refuse a vocabulary that does not fit the softmax."""
+    """Refuse a vocabulary that does not have the size of the softmax."""
     if num_vocabulary != num_softmax:
         raise CheckpointError(
             f"The vocabulary of {source} has {num_vocabulary:,} words, but its softmax has {num_softmax:,} rows. "

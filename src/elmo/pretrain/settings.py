@@ -1,4 +1,4 @@
-"""Every setting of a pre-training run, with its meaning. The presets beside this file (presets/*.toml) name some.
+"""The settings of a pre-training run. Presets are in presets/*.toml.
 
 The defaults are the preset `small`: the published small model with a modern recipe.
 """
@@ -16,12 +16,12 @@ from elmo.text.characters import CharacterScheme
 from elmo.text.tokenizer import check_tokenizer
 
 _RESERVED_NAMES = ("all", "kind", "update", "best", "tokens")
-"""Keys of a run's log beside the sources' names."""
+"""Other keys in the lines of a run's log."""
 
 
 @dataclass(frozen=True)
 class Source(Settings):
-    """Text that belongs together."""
+    """A set of text files."""
 
     name: str = required("The name of the source in the log.")
     files: tuple[str, ...] = required("Paths or globs; .gz, .xz and .zst files are decompressed.")
@@ -97,7 +97,7 @@ class SoftmaxSettings(Settings):
 
 @dataclass(frozen=True)
 class OptimizerSettings(Settings):
-    """How weights follow gradients."""
+    """The optimizer and the learning rate."""
 
     name: Literal["adagrad", "adam"] = setting(
         "adam", '"adam" with decoupled weight decay; "adagrad" as in TensorFlow (accumulators start at 1, no epsilon).'
@@ -163,7 +163,7 @@ class TrainingSettings(Settings):
 
 @dataclass(frozen=True)
 class OriginSettings(Settings):
-    """What a run starts from."""
+    """The initial model and the corpus cache of a run."""
 
     model: str = setting("", "The model whose weights training starts from; empty for random weights.")
     grow: bool = setting(False, "Enlarge that model to the sizes of [model] first.")
@@ -172,7 +172,7 @@ class OriginSettings(Settings):
 
 @dataclass(frozen=True)
 class PretrainSettings(Settings):
-    """A whole run."""
+    """The settings of a run."""
 
     presets = Path(__file__).parent / "presets"
 

@@ -1,7 +1,7 @@
 """The softmax over words, shared by both directions: sampled or full for training, full in chunks for evaluation.
 
-An update touches only the rows of its targets and negatives. They are taken out (`take`), learn as a small dense table,
-and are put back by the optimizer, so that 800,000 words cost no more than the 10,000 in use.
+An update changes only the rows of its targets and negatives. `take` copies them into a small dense table that collects
+gradients, and the optimizer writes them back, so 800,000 words cost no more than the 10,000 in use.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.pretrain.negatives import Negatives, log_expected_count
 
 _TOKENS_AT_ONCE = 256
-"""Rows of logits computed together: with 8,192 words 8 MB, which stays in a CPU's cache between the steps."""
+"""Rows of logits computed together: with 8,192 words 8 MB, which stays in a CPU's cache."""
 _WORDS_AT_ONCE = 16_384
 
 
 @dataclass(frozen=True)
 class SoftmaxRows:
-    """Rows of the softmax that one update works on."""
+    """Rows of the softmax that one update changes."""
 
     ids: Tensor | None
     """Words, ascending; None means all of them."""
     weight: Tensor
-    """(rows, dim); gradients collect here."""
+    """(rows, dim); collects gradients."""
     bias: Tensor
     """(rows,)"""
 
     def rows_of(self, words: Tensor) -> Tensor:
-        """Where words stand among the rows."""
+        """The index of each word among the rows."""
         return words if self.ids is None else torch.searchsorted(self.ids, words)
 
 
@@ -64,7 +64,7 @@ class WordSoftmax:
         return len(self.weight)
 
     def take(self, ids: Tensor | None) -> SoftmaxRows:
-        """Copies of the rows of some words (ascending, distinct), or all rows themselves, to collect gradients."""
+        """Copies of the rows of some words (ascending, distinct), or all rows without copying."""
         weight = self.weight if ids is None else self.weight[ids]
         bias = self.bias if ids is None else self.bias[ids]
         return SoftmaxRows(ids, weight.detach().requires_grad_(), bias.detach().requires_grad_())
@@ -73,7 +73,7 @@ class WordSoftmax:
     def log_probabilities(
         self, hidden: Float[Tensor, "tokens dim"], targets: Int[Tensor, " tokens"]
     ) -> Float[Tensor, " tokens"]:
-        """ln p(target) under the full softmax; never holds more than a chunk of the logits."""
+        """ln p(target) under the full softmax; holds only one chunk of the logits at a time."""
         results = []
         for states, words in zip(hidden.split(_TOKENS_AT_ONCE), targets.split(_TOKENS_AT_ONCE), strict=True):
             total = torch.full((len(states),), -torch.inf, device=states.device)
@@ -86,6 +86,24 @@ class WordSoftmax:
         return torch.cat(results) if results else hidden.new_zeros(0)
 
 
+@dataclass(frozen=True)
+class _Candidates:
+    """The words that the targets of a batch compete with."""
+
+    target_rows: Tensor
+    """(tokens,)"""
+    excluded: Tensor
+    """The candidate that is the token's own target, or -1, (tokens,)."""
+    precision: torch.dtype
+    """Of the matrix products."""
+    rows: Tensor | None = None
+    """The candidates' rows; None: all."""
+    correction: Tensor | None = None
+    """Added to the candidates' logits, (candidates,)."""
+    target_correction: Tensor | None = None
+    """Added to the targets' logits, (tokens,)."""
+
+
 def full_loss(
     rows: SoftmaxRows,
     hidden: Float[Tensor, "tokens dim"],
@@ -95,8 +113,7 @@ def full_loss(
 ) -> Tensor:
     """Sum over tokens of -ln p(target) under the full softmax."""
     assert rows.ids is None, "the full softmax needs all rows"
-    # Every word competes, and the target counts once: as in the sampled loss when every word was drawn.
-    return _cross_entropy(rows, hidden, targets, None, None, None, targets, precision)
+    return _cross_entropy(rows, hidden, _Candidates(targets, excluded=targets, precision=precision))
 
 
 def sampled_loss(
@@ -105,63 +122,57 @@ def sampled_loss(
     targets: Int[Tensor, " tokens"],
     *,
     negatives: Negatives,
-    num_words: int,
     precision: torch.dtype = torch.float32,
 ) -> Tensor:
     """Sum over tokens of -ln p(target | target or one of the negatives), as TensorFlow's sampled softmax."""
     ids = negatives.ids.to(hidden.device)
-    correction = -log_expected_count(ids, num_words, negatives.tries)
-    target_correction = -log_expected_count(targets, num_words, negatives.tries)
-    # A target that was drawn as a negative, too, must not compete with itself.
+    # A target that was also drawn as a negative must not compete with itself.
     ordered, order = ids.sort()
     place = torch.searchsorted(ordered, targets).clamp_max(len(ids) - 1)
-    absent = torch.where(ordered[place] == targets, order[place], -1)
-    return _cross_entropy(
-        rows, hidden, rows.rows_of(targets), rows.rows_of(ids), correction, target_correction, absent, precision
+    candidates = _Candidates(
+        rows.rows_of(targets),
+        excluded=torch.where(ordered[place] == targets, order[place], -1),
+        precision=precision,
+        rows=rows.rows_of(ids),
+        correction=-log_expected_count(ids, negatives.num_words, negatives.tries),
+        target_correction=-log_expected_count(targets, negatives.num_words, negatives.tries),
     )
+    return _cross_entropy(rows, hidden, candidates)
 
 
-def _cross_entropy(rows: SoftmaxRows, hidden: Tensor, *arguments: Any) -> Tensor:
-    result: Tensor = _CrossEntropy.apply(hidden, rows.weight, rows.bias, *arguments)
+def _cross_entropy(rows: SoftmaxRows, hidden: Tensor, candidates: _Candidates) -> Tensor:
+    result: Tensor = _CrossEntropy.apply(hidden, rows.weight, rows.bias, candidates)
     return result
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Loss and gradients in one pass.
-
-    A token's target competes with the candidates (rows of the softmax; None: all), of which the one in `absent` (-1:
-    none) stands aside.
-    """
+    """Loss and gradients in one pass."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        target_rows: Tensor,
-        candidates: Tensor | None,
-        correction: Tensor | None,
-        target_correction: Tensor | None,
-        absent: Tensor,
-        precision: torch.dtype,
-    ) -> Tensor:
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, candidates: _Candidates) -> Tensor:
+        target_rows, rows = candidates.target_rows, candidates.rows
         target_weight = weight[target_rows]
         target_logits = (hidden * target_weight).sum(dim=-1) + bias[target_rows]
-        if target_correction is not None:
-            target_logits += target_correction
-        others, other_bias = (weight, bias) if candidates is None else (weight[candidates], bias[candidates])
-        if correction is not None:
-            other_bias = other_bias + correction
-        sums = ops.log_partition(hidden, others, other_bias, absent=absent, target=target_logits, precision=precision)
+        if candidates.target_correction is not None:
+            target_logits += candidates.target_correction
+        others, other_bias = (weight, bias) if rows is None else (weight[rows], bias[rows])
+        if candidates.correction is not None:
+            other_bias = other_bias + candidates.correction
+        sums = ops.log_partition(
+            hidden,
+            others,
+            other_bias,
+            absent=candidates.excluded,
+            target=target_logits,
+            precision=candidates.precision,
+        )
         log_probability = target_logits - sums.log_total
         d_target = log_probability.exp() - 1
         d_hidden = sums.d_states.addcmul_(d_target[:, None], target_weight)
-        if candidates is None:
-            d_weight, d_bias = sums.d_words, sums.d_bias
-        else:
-            d_weight = torch.zeros_like(weight).index_copy_(0, candidates, sums.d_words)
-            d_bias = torch.zeros_like(bias).index_copy_(0, candidates, sums.d_bias)
+        d_weight, d_bias = sums.d_words, sums.d_bias
+        if rows is not None:
+            d_weight = torch.zeros_like(weight).index_copy_(0, rows, d_weight)
+            d_bias = torch.zeros_like(bias).index_copy_(0, rows, d_bias)
         d_weight.index_add_(0, target_rows, d_target[:, None] * hidden)
         d_bias.index_add_(0, target_rows, d_target)
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
@@ -170,4 +181,4 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         d_hidden, d_weight, d_bias = ctx.saved_tensors
-        return d_hidden * grad, d_weight * grad, d_bias * grad, None, None, None, None, None, None
+        return d_hidden * grad, d_weight * grad, d_bias * grad, None

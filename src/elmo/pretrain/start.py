@@ -1,9 +1,9 @@
-"""Settings -> a run that is ready to train: a new one, or one that goes on.
+"""Settings -> a run that is ready to train: a new one, or one that is resumed.
 
 DIR/                 the model (elmo.load opens it): the best so far by held-out perplexity
 DIR/run/settings.toml, log.jsonl, curves.png, tensorboard/
-DIR/run/corpus/      the text as ids, unless --cache put it elsewhere
-DIR/run/checkpoints/ the whole state, for --resume
+DIR/run/corpus/      the text as ids, unless --cache names another folder
+DIR/run/checkpoints/ the complete state, for --resume
 """
 
 from __future__ import annotations
@@ -36,22 +36,24 @@ from elmo.pretrain.settings import OriginSettings, PretrainSettings
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.world import World
 from elmo.settings import flatten, read_settings, to_toml
-from elmo.storage.atomic import write_atomic
+from elmo.storage.atomic import deleting_empty_folders, write_atomic, writing
 from elmo.text.characters import CharacterScheme
 from elmo.text.vocabulary import Vocabulary
 
 SETTINGS_FILE = "settings.toml"
 _CHECKPOINTS = Path("run/checkpoints")
+PLAN_FILE = "finetune.toml"
+"""The settings of a fine-tuning, which has up to two runs."""
 _FIXED = ("model.", "data.", "optimizer.name", "training.seed", "training.only_softmax")
-"""Settings that a checkpoint's tensors and its place in the text depend on."""
+"""Settings that a checkpoint's tensors and its position in the text depend on."""
 _MAY_MOVE = ("data.train", "data.heldout", "data.vocabulary")
-"""Files: the corpus knows its text."""
+"""Paths, which may change: the corpus has a digest of its text."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Project:
-    """A run with its places."""
+    """A run with its folder, vocabulary and checkpoints."""
 
     folder: Path
     run: Run
@@ -63,7 +65,7 @@ class Project:
         return self.folder / "run"
 
     def export(self, folder: Path | None = None) -> None:
-        """Write the model as it is now."""
+        """Write the model with its present weights."""
         run = self.run
         model = Checkpoint(
             config=run.bilm.config,
@@ -75,7 +77,7 @@ class Project:
         native.write(model, folder or self.folder)
 
     def card(self) -> dict[str, Any]:
-        """What is known about the model."""
+        """Facts about the model."""
         progress, sources = self.run.progress_of_weights, self.run.corpus.sources
         return {
             "name": self.folder.name,
@@ -93,60 +95,60 @@ class Project:
 
 
 def has_run(folder: Path) -> bool:
-    """Whether a run was begun there."""
+    """Whether a run was begun in the folder."""
     return (folder / "run" / SETTINGS_FILE).exists()
 
 
-def refuse_to_replace(folder: Path) -> None:
-    """A run writes its model into the folder: one that stands there already must not be lost."""
-    if native.matches(folder):
-        raise CheckpointError(f"{folder} holds a model already, which would be replaced. Give another folder with -o.")
+def check_new(folder: Path) -> None:
+    """Refuse a folder that holds a run or a model, which a new run would replace."""
+    is_run = has_run(folder) or (folder / "run" / PLAN_FILE).exists()
+    if is_run or native.matches(folder):
+        found = f"a run. Resume it (--resume {folder})" if is_run else "a model. Start from it (-m)"
+        raise CheckpointError(f"{folder} already holds {found}, or give another folder with -o.")
 
 
 @contextmanager
 def all_or_nothing(folder: Path) -> Iterator[None]:
-    """If a run in `folder` cannot begin, take away what was made for it, so that the next attempt finds no remains."""
-    run, made = folder / "run", []
-    try:
-        made = [path for path in (run, folder, *folder.parents) if not path.exists()]
-        yield
-    except Exception as error:
-        with suppress(OSError):
-            (run / SETTINGS_FILE).unlink()
-        if run in made:
-            shutil.rmtree(run, ignore_errors=True)
-        with suppress(OSError):  # a folder that others have put something into stays
-            for path in made[1:]:
-                path.rmdir()
-        if not isinstance(error, OSError):
-            raise
-        raise CheckpointError(
-            f"Cannot write into {error.filename or folder}: {error.strerror}. Choose another folder (-o, --cache)."
-        ) from error
+    """If a run in `folder` cannot begin, delete what was made for it."""
+    run = folder / "run"
+    is_new = not run.exists()
+    with deleting_empty_folders(folder):
+        try:
+            yield
+        except Exception as error:
+            with suppress(OSError):
+                (run / SETTINGS_FILE).unlink()
+            if is_new:
+                shutil.rmtree(run, ignore_errors=True)
+            # An OSError of the operating system may be about the run's folder or about the cache.
+            with writing(Path(getattr(error, "filename", None) or folder), advice="Give another folder (-o, --cache)."):
+                raise
 
 
 def begin(
-    settings: PretrainSettings, folder: Path, *, world: World | None = None, say: Say = lambda line: None
+    settings: PretrainSettings,
+    folder: Path,
+    *,
+    world: World | None = None,
+    say: Say = lambda line: None,
+    is_new: bool = True,
 ) -> Project:
     """A new run, from random weights or from those of the model that `settings.origin` names.
 
-    That model keeps its shape, whatever `settings.model` says, unless it is to grow.
+    That model keeps its shape, not that of `settings.model`, unless `origin.grow` is set. `is_new`: refuse a folder
+    that holds a run or a model.
     """
     world = world or World()
-    if world.leads and has_run(folder):
-        raise CheckpointError(
-            f"{folder} already holds a run. Resume it (--resume {folder}), or give another folder with -o."
-        )
-    if world.leads:
-        refuse_to_replace(folder)
+    if world.leads and is_new:
+        check_new(folder)
     with all_or_nothing(folder) if world.leads else nullcontext():
         settings = replace(settings, origin=_with_absolute_paths(settings.origin))
         model = _load_initial(settings) if settings.origin.model else None
         if model is not None:
-            # What is written down is the shape that is trained.
+            # The settings file must have the shape that is trained.
             settings = replace(settings, model=model.config)
         if world.leads:
-            # Before the text is read, so that a run that dies while it reads can be resumed too.
+            # Before the text is read, so that a run that is killed while it reads can be resumed too.
             write_atomic(folder / "run" / SETTINGS_FILE, to_toml(settings))
         project = _assemble(settings, folder, model, world, say)
     if model is not None and world.leads:
@@ -166,7 +168,7 @@ def _load_initial(settings: PretrainSettings) -> PretrainedBiLM:
         return model
     generator = torch.Generator().manual_seed(settings.training.seed)
     larger = grow(model, replace(model.config, lstm=settings.model.lstm, char_cnn=settings.model.char_cnn), generator)
-    # A warm state has the cells of the smaller model, and is soon out of date anyway.
+    # A warm state has the cells of the smaller model.
     checkpoint = replace(
         model.to_checkpoint(), config=larger.config, tensors=dict(larger.state_dict()), warm_state=None
     )
@@ -176,11 +178,11 @@ def _load_initial(settings: PretrainSettings) -> PretrainedBiLM:
 def resume(
     folder: Path, *, overrides: Sequence[str] = (), world: World | None = None, say: Say = lambda line: None
 ) -> Project:
-    """The run in `folder`, from its last checkpoint; overrides are written down for later resumptions too."""
+    """The run in `folder`, from its last checkpoint; overrides are saved in its settings."""
     world = world or World()
     path = folder / "run" / SETTINGS_FILE
     if not has_run(folder):
-        raise CheckpointError(f"{folder} holds no run: {path} is missing. Give the folder that elmo pretrain -o made.")
+        raise CheckpointError(f"{folder} holds no run: {path} is missing. Give a folder that elmo pretrain -o made.")
     settings = read_settings(PretrainSettings, path, overrides=overrides)
     settings = replace(settings, origin=_with_absolute_paths(settings.origin))
     latest = CheckpointFolder(folder / _CHECKPOINTS, keep=settings.training.keep_checkpoints).latest()
@@ -196,11 +198,7 @@ def resume(
         _load(project, latest)
         say(f"resuming from update {project.run.progress.update:,} ({latest})")
     if world.leads and overrides:
-        # Not before all of it has been found to work.
-        try:
-            write_atomic(path, to_toml(settings))
-        except OSError as error:
-            raise CheckpointError(f"Cannot write {path}: {error.strerror}. Make room there, then try again.") from error
+        write_atomic(path, to_toml(settings))
     return project
 
 
@@ -209,9 +207,8 @@ def _refuse_changes(begun: PretrainSettings, wanted: PretrainSettings, folder: P
     for name, now in flatten(wanted).items():
         if name.startswith(_FIXED) and name not in _MAY_MOVE and now != before.get(name):
             raise ConfigError(
-                f"{name} is {now}, but the run in {folder} was begun with {before.get(name)}, and its checkpoints "
-                "fit nothing else. Leave it out, or start a new run from the model: "
-                f"elmo pretrain -m {folder} -o OTHER"
+                f"{name} is {now}, but the run in {folder} was begun with {before.get(name)}, which its checkpoints "
+                f"need. Leave it out, or start a new run from the model: elmo pretrain -m {folder} -o OTHER"
             )
 
 
@@ -219,8 +216,8 @@ def _load(project: Project, latest: Path) -> None:
     state = checkpoint.read(latest)
     if state.counters["corpus"] != project.run.corpus.fingerprint:
         raise InputError(
-            f"The text has changed since {latest} was written, so its place in the text means nothing now. Put the old "
-            f"text back, or start a new run from the model: elmo pretrain -m {project.folder}"
+            f"The text has changed since {latest} was written, so its position in the text is not valid. Restore the "
+            f"old text, or start a new run from the model: elmo pretrain -m {project.folder}"
         )
     project.run.load(state)
 
@@ -258,48 +255,37 @@ def _assemble(
     )
     size = checkpoint.size_in_bytes(run.state().tensors)
     if world.leads:
-        # The old ones, the best one and the one being written; Adam's moments come with the first update.
+        # The kept ones, the best one and the one being written; Adam's moments are added by the first update.
         checkpoints.check_space(2 * size * (settings.training.keep_checkpoints + 2))
     return Project(folder, run, vocabulary, checkpoints)
 
 
 def _given_vocabulary(settings: PretrainSettings, initial: PretrainedBiLM | None) -> Vocabulary | None:
+    """The vocabulary of the settings' file or of the initial model; None if the text gives it."""
     file = settings.data.vocabulary
+    given = Vocabulary.load(file) if file else None
     if initial is None:
-        return Vocabulary.load(file) if file else None
-    if not file:
-        _require_known_words(initial)
-        return initial.vocabulary
-    vocabulary = Vocabulary.load(file)
-    has_rows = initial.softmax is not None or initial.config.word_embedding is not None
-    num_rows = len(vocabulary) if initial.softmax is None else len(initial.softmax.weight)
-    if len(vocabulary) != num_rows:
-        differs = f"has {len(vocabulary):,} words, but the model's softmax has {num_rows:,}"
-    elif has_rows and initial.vocabulary is not None and initial.vocabulary.words != vocabulary.words:
-        differs = "has other words than the model, or in another order, so its rows would belong to other words"
+        return given
+    known, num_rows = initial.vocabulary, None if initial.softmax is None else len(initial.softmax.weight)
+    if given is not None:
+        has_rows = num_rows is not None or initial.config.word_embedding is not None
+        if num_rows not in (None, len(given)):
+            problem = f"{file} has {len(given):,} words, but the model's softmax has {num_rows:,}"
+        elif has_rows and known is not None and known.words != given.words:
+            problem = f"{file} has other words than the model, or in another order"
+        else:
+            return given
+        advice = "Leave data.vocabulary out to keep the model's own"
+    elif known is None and num_rows is not None:
+        problem = f"The model has a softmax of {num_rows:,} words, but no vocabulary"
+        advice = "Give the vocabulary file of its training (--set data.vocabulary=FILE)"
+    elif known is None and (initial.config.begin_sentence, initial.config.end_sentence) != SPECIALS[:2]:
+        markers = f"{initial.config.begin_sentence} and {initial.config.end_sentence}"
+        problem = f"The model marks sentences with {markers} and has no vocabulary"
+        advice = "Give one (--set data.vocabulary=FILE)"
     else:
-        return vocabulary
-    raise ConfigError(
-        f"{file} {differs}. Leave data.vocabulary out to keep the model's own, or use elmo finetune, which copies "
-        "the rows of the words that both have."
-    )
-
-
-def _require_known_words(initial: PretrainedBiLM) -> None:
-    """Refuse to guess the words of a model that came without them."""
-    if initial.vocabulary is not None:
-        return
-    if initial.softmax is not None:
-        raise ConfigError(
-            f"The model has a softmax of {len(initial.softmax.weight):,} words, but does not say which they are. Give "
-            "the vocabulary file of its training (--set data.vocabulary=FILE)."
-        )
-    markers = initial.config.begin_sentence, initial.config.end_sentence
-    if markers != SPECIALS[:2]:
-        raise ConfigError(
-            f"The model marks sentences with {' and '.join(markers)} and came without a vocabulary; a new one would "
-            f"have {' and '.join(SPECIALS[:2])}. Use elmo finetune, which makes one with the model's marks."
-        )
+        return known
+    raise ConfigError(f"{problem}. {advice}, or use elmo finetune, which makes a vocabulary from both.")
 
 
 def _model(
@@ -320,7 +306,7 @@ def _model(
 
 
 def _complete(config: BiLMConfig, corpus: Corpus, num_words: int) -> BiLMConfig:
-    """The model with what only the text can say: its code points and the number of its words."""
+    """The config with what depends on the text: its code points and the number of its words."""
     characters, words = config.characters, config.word_embedding
     if characters is not None and characters.kind == "codepoints" and characters.table is None:
         characters = CharacterScheme.codepoints(corpus.characters(), characters.max_characters)

@@ -1,6 +1,6 @@
-"""One process or many: what the processes of a run must agree on (torchrun; gloo on CPUs, nccl on GPUs).
+"""Communication between the processes of a run (torchrun; gloo on CPUs, nccl on GPUs).
 
-A run by itself is a world of one, where all of this does nothing.
+A run in one process has a world of size 1, where these functions do nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 @dataclass(frozen=True)
 class World:
-    """This process among the others."""
+    """The rank of this process, the number of processes, and its device."""
 
     rank: int = 0
     size: int = 1
@@ -25,7 +25,7 @@ class World:
 
     @classmethod
     def join(cls, device: torch.device) -> World:
-        """The processes that torchrun started, each on its own GPU if `device` is one, or this process alone."""
+        """Join the processes that torchrun started, each on its own GPU if `device` is one; or this process alone."""
         if "WORLD_SIZE" not in os.environ:
             return cls(device=device)
         cuda = device.type == "cuda"
@@ -63,13 +63,11 @@ class World:
         return values
 
     def agree(self, wish: bool) -> bool:
-        """What the leading process wishes."""
-        if self.size == 1:
-            return wish
+        """The value of the leading process, in every process."""
         return bool(self.sum(torch.tensor(float(wish and self.leads), device=self.device)) > 0)
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes have called this."""
         if self.size > 1:
             dist.barrier()
 
