@@ -53,11 +53,11 @@ def test_another_model_is_noticed(index: str, tmp_path: Path, make_bilm: Callabl
         run("query", index, "The bank.", "-w", "bank", "-m", str(tmp_path / "other"))
 
 
-def test_bad_questions_are_refused(index: str) -> None:
+def test_bad_queries_are_refused(index: str) -> None:
     for arguments, message in (
         (["--occurrence", "x"], "SENTENCE:POSITION"),
-        ([], "Nothing to look for"),
-        (["The bank.", "--occurrence", "0:1"], "one of the two ways to ask"),
+        ([], "Expected either a sentence and --word"),
+        (["The bank.", "--occurrence", "0:1"], "Expected either a sentence and --word"),
         (["The bank.", "-w", "banks"], "not a token of the sentence"),
     ):
         with pytest.raises(InputError, match=message):
@@ -71,7 +71,7 @@ def test_export(index: str, tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "new" / "ix.parquet").num_rows == 16
 
 
-def test_places_that_cannot_be_written_are_told(index: str, tmp_path: Path) -> None:
+def test_paths_that_cannot_be_written_are_refused(index: str, tmp_path: Path) -> None:
     text, model = str(tmp_path / "text.txt"), str(tmp_path / "model")
     for place in (f"{text}/ix", "/proc/ix"):
         with pytest.raises(WriteError, match=rf"Cannot write .*{place}"):

@@ -49,13 +49,13 @@ def test_a_text_is_coloured_by_cluster(model: str, tmp_path: Path) -> None:
     assert "cluster 1 (" in shown and "no bank now" in shown and "layer 2: cosine within" in shown
 
 
-def test_an_unknown_word_is_told_which_there_are(model: str, tmp_path: Path) -> None:
+def test_an_unknown_word_gets_the_known_ones(model: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="it has: bank, play"):
         run("xyzzy", "-m", model, "-o", str(tmp_path / "a.png"))
     assert not (tmp_path / "a.png").exists()
 
 
-def test_a_place_that_cannot_be_written_is_told_before_anything_else(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_refused_before_the_model_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WriteError, match=r"Cannot write .*file/a\.png"):
         run("bank", "-m", "no/such/model", "-o", str(tmp_path / "file" / "a.png"))

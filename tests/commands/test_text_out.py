@@ -18,7 +18,7 @@ class Terminal(io.TextIOWrapper):
 
 
 @pytest.mark.parametrize("kind", [io.TextIOWrapper, Terminal])
-def test_a_name_that_the_systems_encoding_lacks(
+def test_a_file_name_outside_the_systems_encoding(
     kind: type[io.TextIOWrapper], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "é 日本.json"

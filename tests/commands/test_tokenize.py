@@ -28,7 +28,7 @@ def test_standard_input_to_standard_output() -> None:
     assert result.stdout.decode() == "I do n't -- know .\n\nÇa va ?\n"
 
 
-def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_command_without_an_error(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("Some words of a line.\n" * 100_000, encoding="utf-8")
     code = "from elmo.commands import main; main()"
     command = [sys.executable, "-c", code, "tokenize", str(tmp_path / "long.txt")]

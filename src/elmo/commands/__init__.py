@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "info": ("info", "info", "Describe a model and how it runs here."),
     "convert": ("convert", "convert", "Turn one model format into another."),
     "export": ("export", "app", "Write a model for onnxruntime, or its words for word2vec readers."),
-    "models": ("models", "models", "List the models that open by name: bundled, cached, published."),
+    "models": ("models", "models", "List the models that can be loaded by name: bundled, cached, published."),
     "pretrain": ("pretrain", "pretrain", "Train a biLM on plain text."),
     "finetune": ("finetune", "finetune", "Adapt a biLM to a domain's text."),
     "perplexity": ("perplexity", "perplexity", "Measure how well a biLM predicts a text."),
@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 
 
 class LazyCommand(TyperCommand):
-    """Knows its name and summary; becomes the real command when it is called."""
+    """Has a name and a summary; imports the command when it is called."""
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         assert self.name is not None
@@ -65,7 +65,7 @@ class LazyGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # The reader of our output (head, less) has seen enough. What is still buffered goes nowhere, quietly.
+            # The reader of our output (head, less) has closed the pipe. What is still buffered is discarded.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
 
@@ -96,14 +96,14 @@ def _options(
 
 
 def _write_any_text() -> None:
-    """Text goes out in UTF-8, as it comes in, whatever the system would choose; a terminal shows what it can."""
+    """Write UTF-8 to pipes and files whatever the system's encoding is; a terminal keeps its own."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
         sys.stdout.reconfigure(encoding=encoding, errors="replace")
 
 
 def main() -> None:
-    """Run the command line: an error of the user's gets one sentence and exit code 2."""
+    """Run the command line: an error is printed as one sentence, with exit code 2."""
     from elmo.errors import ElmoError
 
     _write_any_text()
@@ -118,10 +118,10 @@ def main() -> None:
     except OSError as error:
         if error.errno is None:
             raise
-        # A file that cannot be read or written, met where nobody asked beforehand.
+        # A file that cannot be read or written and was not checked before.
         typer.echo(
-            f"elmo: {error.filename or 'A file'} cannot be used ({error.strerror}); check the path, its rights and "
-            "the space on its disk.",
+            f"elmo: {error.filename or 'A file'} cannot be used ({error.strerror}). Check the path, its permissions "
+            "and the free disk space.",
             err=True,
         )
         raise SystemExit(2) from None

@@ -21,7 +21,7 @@ ENGINES = ("local", "ray", "spark")
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What the partitions are embedded by."""
+    """The engine and its workers."""
 
     engine: Annotated[str, typer.Option(help="What embeds the partitions: local (this process), ray or spark.")] = (
         "local"
@@ -32,14 +32,15 @@ class ClusterOptions:
     master: Annotated[
         str | None, typer.Option(help="The address of a Spark cluster. Default: one is started on this machine.")
     ] = None
-    workers: Annotated[int, typer.Option(help="The processes of Ray or Spark; 0 means one per CPU.")] = 0
+    workers: Annotated[int, typer.Option(min=0, help="The processes of Ray or Spark; 0 means one per CPU.")] = 0
     threads: Annotated[int, typer.Option(help="The number of CPU threads of each worker.")] = 1
 
 
 @dataclass(frozen=True)
 class PartitionOptions:
-    """How rows become partitions."""
+    """The folder of partitions, and how rows become partitions."""
 
+    output: Annotated[str, typer.Option("-o", "--output", help="The folder for the partitions, on any file system.")]
     keep: options.Keep = None
     split_sentences: Annotated[
         bool, typer.Option("--split-sentences", help="Rows are documents: embed each of their sentences.")
@@ -54,7 +55,6 @@ def embed_corpus(
     inputs: Annotated[
         list[str], typer.Argument(metavar="INPUT...", help="Files, folders or quoted patterns, on any file system.")
     ],
-    output: Annotated[str, typer.Option("-o", "--output", help="The folder for the partitions, on any file system.")],
     cluster: ClusterOptions,
     partitions: PartitionOptions,
     text: options.TextOptions,
@@ -62,7 +62,7 @@ def embed_corpus(
     model: options.Model = None,
 ) -> None:
     """Turn a corpus into a folder of Parquet partitions with vectors. The same command resumes a run that stopped."""
-    engine = _choose(cluster)  # before the model: a missing extra should be reported at once
+    engine = _choose(cluster)  # before the model is loaded, because an extra may be missing
     from elmo.scale.arrow import ArrowSettings
     from elmo.scale.job import JobOptions, plan_job, run_job
 
@@ -76,6 +76,7 @@ def embed_corpus(
         threads=cluster.threads,
         overwrite=partitions.force,
     )
+    output = partitions.output
     plan = plan_job(settings, inputs, output, how)
     started = time.monotonic()
     try:
@@ -84,7 +85,7 @@ def embed_corpus(
         typer.echo(f"elmo: stopped. Finished partitions are in {output}; the same command resumes.", err=True)
         raise typer.Exit(130) from None
     if sys.stderr.isatty():
-        _tell(report, output, time.monotonic() - started)
+        _print_summary(report, output, time.monotonic() - started)
 
 
 def _choose(cluster: ClusterOptions) -> Engine:
@@ -93,12 +94,10 @@ def _choose(cluster: ClusterOptions) -> Engine:
         raise ConfigError(f"Unknown engine {engine!r}; expected one of {', '.join(ENGINES)}.")
     for option, value, owner in (("--address", address, "ray"), ("--master", master, "spark")):
         if value is not None and engine != owner:
-            raise ConfigError(f"{option} belongs to --engine {owner}, not to {engine}.")
-    if workers < 0:
-        raise ConfigError(f"--workers is {workers}; expected 1 or more, or 0 for one per CPU.")
+            raise ConfigError(f"{option} is an option of --engine {owner}, not of {engine}. Leave it out.")
     if workers and (engine == "local" or master is not None):
-        reason = "--engine local is this process alone" if engine == "local" else f"the cluster at {master} counts them"
-        raise ConfigError(f"--workers {workers} would do nothing: {reason}. Leave it out.")
+        reason = "--engine local runs in this process" if engine == "local" else f"the cluster at {master} has its own"
+        raise ConfigError(f"--workers {workers} has no effect: {reason}. Leave it out.")
     if engine == "ray":
         from elmo.scale.ray import ray_engine
 
@@ -116,13 +115,13 @@ def _show(started: float) -> Callable[[RunReport], None]:
     def show(report: RunReport) -> None:
         speed = report.num_tokens / max(time.monotonic() - started, 1e-9)
         done = report.num_done + report.num_finished_before
-        typer.echo(f"{done}/{report.num_partitions} partitions, {speed:,.0f} tokens a second", err=True)
+        typer.echo(f"{done}/{report.num_partitions} partitions, {speed:,.0f} tokens per second", err=True)
 
     return show
 
 
-def _tell(report: RunReport, output: str, seconds: float) -> None:
-    earlier = f" ({report.num_finished_before} were there already)" if report.num_finished_before else ""
+def _print_summary(report: RunReport, output: str, seconds: float) -> None:
+    earlier = f" ({report.num_finished_before} by earlier runs)" if report.num_finished_before else ""
     typer.echo(
         f"{report.num_partitions} partitions{earlier}, {report.num_rows:,} rows, {report.num_tokens:,} tokens in "
         f"{seconds:,.0f} s by {len(report.workers)} workers of at most {report.peak_bytes >> 20:,} MB: {output}",

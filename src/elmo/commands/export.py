@@ -23,7 +23,7 @@ def to_onnx(
     model: options.Model = None,
     force: options.Force = False,
 ) -> None:
-    """Write a graph for onnxruntime, any batch and length, checked against the model before it appears."""
+    """Write a graph for onnxruntime, for any batch size and length, and compare it with the model first."""
     from elmo.integrations.onnx.export import export_onnx
 
     report = export_onnx(model, output, overwrite=force)

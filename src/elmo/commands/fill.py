@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -11,25 +12,33 @@ from elmo.commands import options
 from elmo.errors import ConfigError, InputError
 
 
+@dataclass(frozen=True)
+class SentenceOptions:
+    """How the sentence is read."""
+
+    gap: Annotated[str, typer.Option(help="The mark of the gap.")] = "___"
+    tokenizer: options.Tokenizer = None
+    state: Annotated[str, typer.Option(help="The state that the sentence starts from: reset or warm.")] = "reset"
+
+
 @options.option_groups
 def fill(
     sentence: Annotated[str, typer.Argument(help="A sentence with one gap, such as: She sat on the ___ of the river.")],
     model: options.ModelOptions,
-    gap: Annotated[str, typer.Option(help="The mark of the gap.")] = "___",
+    how: SentenceOptions,
     count: options.Count = 10,
-    tokenizer: options.Tokenizer = None,
-    state: Annotated[str, typer.Option(help="The state that the sentence starts from: reset or warm.")] = "reset",
     as_json: options.Json = False,
 ) -> None:
     """Print the most likely words for a gap, by both directions together."""
-    if state not in ("reset", "warm"):
-        raise ConfigError(f"--state is {state!r}; expected reset or warm: no sentence comes before this one.")
+    if how.state not in ("reset", "warm"):
+        raise ConfigError(f"--state is {how.state!r}; expected reset or warm: no sentence comes before this one.")
+    gap = how.gap
     parts = sentence.split(gap) if gap else []
     if len(parts) != 2:
         found = max(0, len(parts) - 1)
         raise InputError(f"The sentence has {found} gaps {gap!r}; expected one. Write {gap} where the word is missing.")
-    scorer = model.scorer(state)
-    tokens, place = _around(parts[0], parts[1], tokenizer or scorer.model.config.tokenizer)
+    scorer = model.scorer(how.state)
+    tokens, place = _around(parts[0], parts[1], how.tokenizer or scorer.model.config.tokenizer)
     candidates = scorer.fill(tokens, place, count=count).both
     if as_json:
         typer.echo(json.dumps([vars(candidate) for candidate in candidates], ensure_ascii=False))
@@ -40,9 +49,10 @@ def fill(
 
 
 def _around(left: str, right: str, tokenizer: str) -> tuple[list[str], int]:
-    """The tokens of the sentence with a word in the gap, and where it stands.
+    """The tokens of the sentence with a word in the gap, and its position.
 
-    The sides are split together: "Mr." at the end of a side alone would lose its full stop, and "'s" be a quote.
+    Both sides are tokenized together: "Mr." at the end of a separate side would lose its full stop, and "'s" would be a
+    quote.
     """
     from elmo.text.tokenizer import words
 

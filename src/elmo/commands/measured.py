@@ -1,4 +1,4 @@
-"""What the commands that read a biLM's layers share: the embedder, its progress, and the facts about the model."""
+"""For commands that read a biLM's layers: progress on the terminal, elapsed time, and facts about the model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def counting(embedder: Embedder) -> Iterator[CountingStream]:
 
 
 def model_facts(embedder: Embedder, name: str | None) -> dict[str, Any]:
-    """What results say about the model."""
+    """Facts about the model for results."""
     config = embedder.model.config
     parameters = sum(parameter.numel() for parameter in embedder.model.parameters())
     return {

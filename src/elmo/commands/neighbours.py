@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,24 +21,31 @@ from elmo.errors import InputError
 if TYPE_CHECKING:
     from elmo.embedding.embedder import Embedder
 
-app = typer.Typer(help="Find the occurrences of words most like one.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Find the occurrences most similar to one.", no_args_is_help=True, add_completion=False)
 
 IndexArgument = Annotated[Path, typer.Argument(help="The folder that `build` made.")]
+
+
+@dataclass(frozen=True)
+class IndexOptions:
+    """What is indexed."""
+
+    layers: Annotated[str, typer.Option(help="The vectors to index: a layer's index, top, average or concat.")] = "top"
+    static: Annotated[
+        Path | None, typer.Option(help="Static word vectors, a word2vec text file. Default: the model's layer 0.")
+    ] = None
 
 
 @app.command()
 @options.option_groups
 def build(
     corpus: Annotated[
-        list[str], typer.Argument(help="Text, as `elmo embed` takes it, or sense-tagged .data.xml (SemCor).")
+        list[str], typer.Argument(help="Text files as for `elmo embed`, or sense-tagged .data.xml (SemCor).")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder of the new index.")],
     model: options.ModelOptions,
-    layers: Annotated[str, typer.Option(help="The vectors to index: a layer's index, top, average or concat.")] = "top",
+    vectors: IndexOptions,
     input_format: options.InputFormat = "auto",
-    static: Annotated[
-        Path | None, typer.Option(help="Static word vectors, a word2vec text file. Default: the model's layer 0.")
-    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="The largest number of sentences. Default: all.")] = None,
 ) -> None:
     """Index every token of a corpus, with its sentence."""
@@ -48,10 +55,32 @@ def build(
     sentences = islice(_sentences(corpus, format=input_format, tokenizer=embedder.tokenizer), limit)
     watch = Stopwatch()
     with counting(embedder) as encoder:
-        facts = build_index(encoder, sentences, folder=output, model=model.model or "", layers=layers, static=static)
+        facts = build_index(encoder, sentences, folder=output, model=model.model or "", **vars(vectors))
     messages.print(
         f"{facts.num_occurrences:,} occurrences of {facts.num_words:,} words in {facts.num_sentences:,} sentences, "
         f"{facts.num_cells:,} cells, {watch.seconds:.0f} s: {output}"
+    )
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """The occurrence that is searched for."""
+
+    sentence: Annotated[str | None, typer.Argument(help="A sentence with the word in it.")] = None
+    word: Annotated[str | None, typer.Option("--word", "-w", help="The word of the sentence to search for.")] = None
+    occurrence: Annotated[
+        str | None, typer.Option(help="Instead of a sentence, one of the corpus: SENTENCE:POSITION, from 0.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How the index is searched."""
+
+    count: options.Count = 10
+    same_word: Annotated[bool, typer.Option("--same-word", help="Only other occurrences of the same word.")] = False
+    exact: Annotated[bool, typer.Option("--exact", help="Search all occurrences, not only the likely clusters.")] = (
+        False
     )
 
 
@@ -60,16 +89,8 @@ def build(
 def query(
     index: IndexArgument,
     model: options.ModelOptions,
-    sentence: Annotated[str | None, typer.Argument(help="A sentence with the word in it.")] = None,
-    word: Annotated[str | None, typer.Option("--word", "-w", help="The word of the sentence to ask about.")] = None,
-    occurrence: Annotated[
-        str | None, typer.Option(help="Instead of a sentence, one of the corpus: SENTENCE:POSITION, from 0.")
-    ] = None,
-    count: options.Count = 10,
-    same_word: Annotated[bool, typer.Option("--same-word", help="Only other occurrences of the same word.")] = False,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Search all occurrences, not only the likely clusters.")
-    ] = False,
+    asked: QueryOptions,
+    search: SearchOptions,
     as_json: options.Json = False,
 ) -> None:
     """Search the occurrences most similar to one, beside the neighbours of the word's static vector."""
@@ -78,24 +99,22 @@ def query(
 
     opened = NeighbourIndex(index)
     leave_out: tuple[int, int] | None = None
-    if occurrence is not None and (sentence is not None or word is not None):
-        raise InputError("Found a sentence or --word beside --occurrence; expected one of the two ways to ask.")
-    if occurrence is not None:
-        leave_out = _parse_occurrence(occurrence)
+    if asked.occurrence is not None and asked.sentence is None and asked.word is None:
+        leave_out = _parse_occurrence(asked.occurrence)
         tokens: Sequence[str] = opened.tokens(leave_out[0])
         vector, position = opened.vector(*leave_out), leave_out[1]
-    elif sentence is not None and word is not None:
+    elif asked.occurrence is None and asked.sentence is not None and asked.word is not None:
         embedder = replace(model, model=model.model or opened.facts.model or None).embedder()
         check_same_model(embedder, opened)
-        tokens, position, vector = _embed_word(embedder, sentence, word, layers=opened.facts.layers)
+        tokens, position, vector = _embed_word(embedder, asked.sentence, asked.word, layers=opened.facts.layers)
     else:
-        raise InputError("Nothing to look for: give a sentence and --word, or --occurrence SENTENCE:POSITION.")
+        raise InputError("Expected either a sentence and --word, or --occurrence SENTENCE:POSITION. Give one of them.")
     watch = Stopwatch()
-    only = tokens[position] if same_word else None
-    found = opened.nearest(vector, count, word=only, leave_out=leave_out, exact=exact)
+    only = tokens[position] if search.same_word else None
+    found = opened.nearest(vector, search.count, word=only, leave_out=leave_out, exact=search.exact)
     seconds = watch.seconds
     try:
-        alike = opened.nearest_words(tokens[position], count)
+        alike = opened.nearest_words(tokens[position], search.count)
     except InputError as error:
         alike = []
         messages.print(escape(str(error)))
@@ -130,7 +149,7 @@ def export(
     index: IndexArgument,
     output: Annotated[Path, typer.Option("-o", "--output", help="The Parquet file to write.")],
 ) -> None:
-    """Write every occurrence and its vector to a Parquet file, as vector databases take them."""
+    """Write every occurrence and its vector to a Parquet file, for vector databases."""
     from elmo.explore.neighbours import NeighbourIndex, export_parquet
 
     opened = NeighbourIndex(index)

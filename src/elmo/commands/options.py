@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -163,9 +163,10 @@ def settings_group(kind: type[Settings], *names: str) -> type[Any]:
     known = {each.name: each for each in fields(kind)}
     rows = []
     for name in names:
-        # The settings class checks the choices of a Literal.
-        hint = str if get_origin(hints[name]) is Literal else hints[name]
-        option = Annotated[hint, typer.Option(help=known[name].metadata["help"])]  # type: ignore[valid-type]
+        hint, help = hints[name], known[name].metadata["help"]
+        if get_origin(hint) is Literal:  # the settings class checks the choices
+            hint, help = str, f"{help.rstrip('.')}: {', '.join(get_args(hint))}."
+        option = Annotated[hint, typer.Option(help=help)]  # type: ignore[valid-type]
         rows.append((name, option, field(default=known[name].default)))
     return make_dataclass(f"{kind.__name__}Options", rows, frozen=True)
 

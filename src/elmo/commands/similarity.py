@@ -1,8 +1,9 @@
-"""elmo similarity: one word's occurrences in the plane, layer by layer."""
+"""elmo similarity: the occurrences of one word in two dimensions, layer by layer."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,10 +20,22 @@ if TYPE_CHECKING:
     from elmo.explore.similarity import WordMap
 
 
+@dataclass(frozen=True)
+class OccurrenceOptions:
+    """The occurrences, and how they are grouped."""
+
+    input_format: options.InputFormat = "tokens"
+    limit: Annotated[int, typer.Option(min=3, help="The largest number of occurrences.")] = 300
+    clusters: Annotated[int, typer.Option(min=1, help="The number of clusters if there are no senses.")] = 2
+    seed: options.Seed = 0
+    wordnet: Annotated[Path | None, typer.Option(help="WordNet's dict folder or .tar, which explains senses.")] = None
+
+
 @options.option_groups
 def similarity(
     word: Annotated[str, typer.Argument(help="The word; a lemma where the text is sense-tagged.")],
     model: options.ModelOptions,
+    how: OccurrenceOptions,
     corpus: Annotated[
         Path | None,
         typer.Argument(
@@ -32,24 +45,20 @@ def similarity(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A figure to draw: a .png, .svg or .pdf file. Default: none.")
     ] = None,
-    wordnet: Annotated[Path | None, typer.Option(help="WordNet's dict folder or .tar, which explains senses.")] = None,
-    input_format: options.InputFormat = "tokens",
-    clusters: Annotated[int, typer.Option(min=1, help="The number of clusters if there are no senses.")] = 2,
-    limit: Annotated[int, typer.Option(min=3, help="The largest number of occurrences.")] = 300,
-    seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
     """Group one word's occurrences by sense or cluster, list their sentences, and draw them layer by layer (PCA)."""
     from elmo.explore import plots
+    from elmo.explore.occurrences import EXAMPLES
     from elmo.explore.similarity import draw_word, map_word
     from elmo.explore.wordnet import glosses
 
     if output is not None:
         plots.check_name(output)
-    occurrences = _occurrences(word, corpus, input_format, limit)
+    occurrences = _occurrences(word, corpus or EXAMPLES, how)
     embedder = model.embedder()
-    word_map = map_word(embedder, occurrences, clusters=clusters, seed=seed)
-    meanings = glosses((each.sense for each in word_map.occurrences), wordnet) if wordnet else {}
+    word_map = map_word(embedder, occurrences, clusters=how.clusters, seed=how.seed)
+    meanings = glosses((each.sense for each in word_map.occurrences), how.wordnet) if how.wordnet else {}
     if output is not None:
         plots.save(draw_word(word_map, meanings=meanings), output)
         messages.print(f"wrote {output}")
@@ -66,20 +75,19 @@ def similarity(
         _show(word_map, meanings)
 
 
-def _occurrences(word: str, corpus: Path | None, input_format: str, limit: int) -> list[Occurrence]:
-    from elmo.explore.occurrences import EXAMPLES, read_occurrences
+def _occurrences(word: str, source: Path, how: OccurrenceOptions) -> list[Occurrence]:
+    from elmo.explore.occurrences import read_occurrences
     from elmo.explore.sense_data import SenseSet
     from elmo.explore.similarity import find_in_senses, find_in_text
     from elmo.text.inputs import read_sentences
 
-    source = corpus or EXAMPLES
     if ".data.xml" in source.name:
-        return find_in_senses(word, SenseSet.open(source), limit=limit)
+        return find_in_senses(word, SenseSet.open(source), limit=how.limit)
     if source.suffix != ".tsv":
-        sentences = (sentence.tokens for sentence in read_sentences(source, format=input_format))
-        return find_in_text(word, sentences, limit=limit)
+        sentences = (sentence.tokens for sentence in read_sentences(source, format=how.input_format))
+        return find_in_text(word, sentences, limit=how.limit)
     known = read_occurrences(source)
-    occurrences = [each for each in known if each.word == word][:limit]
+    occurrences = [each for each in known if each.word == word][: how.limit]
     if len(occurrences) < 3:
         words = ", ".join(dict.fromkeys(each.word for each in known))
         raise InputError(f"{source.name} has fewer than 3 sentences with {word!r}; it has: {words}.")
@@ -87,7 +95,7 @@ def _occurrences(word: str, corpus: Path | None, input_format: str, limit: int) 
 
 
 def _show(word_map: WordMap, meanings: dict[str, str]) -> None:
-    """The sentences of each cluster, and how close they are on each layer."""
+    """Print the sentences of each cluster, and their cosines on each layer."""
     from elmo.explore.neighbours import in_context
 
     console = Console()

@@ -1,4 +1,4 @@
-"""elmo tokenize: what a text is split into before it becomes vectors."""
+"""elmo tokenize: the tokens of a text."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def _plain_line(sentence: Sentence) -> str:
     num_found = len(line.replace("\t", " ").replace("\n", " ").split(" "))
     if num_found != max(1, len(sentence.tokens)) or "" in sentence.tokens:
         raise InputError(
-            f"{sentence.source}, line {sentence.line}: a token is empty or contains a space, so a plain line would "
-            "not show where it ends. Use --offsets, which writes JSON."
+            f"{sentence.source}, line {sentence.line}: a token is empty or contains a space, which a plain line cannot "
+            "show. Use --offsets, which writes JSON."
         )
     return line
 
@@ -79,7 +79,7 @@ def _json_line(sentence: Sentence) -> str:
 
 @contextmanager
 def _open_output(path: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, a pipe, or a file that appears under its name only when it is complete."""
+    """Standard output, a pipe, or a file that is written atomically."""
     if path is None or str(path) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
