@@ -17,6 +17,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import torch
 from tiny_model import TINY
 
 from elmo.commands import main
@@ -408,3 +409,15 @@ def test_memory_is_constant(tmp_path: Path, ending: str) -> None:
         peaks.append(int(re.findall(r"peak (\d+)", result.stderr)[0]) / 1024)
         out.unlink()
     assert peaks[1] < peaks[0] * 1.15 + 20, f"MB with 8,000 and 48,000 sentences: {peaks}"
+
+
+def test_vectors_are_mapped_with_align(text: Path, tmp_path: Path, elmo: Callable[..., Result]) -> None:
+    matrix = torch.diag(torch.full((Embedder(TINY).output_dim,), 2.0))
+    torch.save(matrix, tmp_path / "double.pth")
+    plain = ["embed", text, "-m", TINY, "--layers", "top"]
+    assert elmo([*plain, "-o", tmp_path / "plain.npz"]).code == 0
+    assert elmo([*plain, "--align", tmp_path / "double.pth", "-o", tmp_path / "mapped.npz"]).code == 0
+    with np.load(tmp_path / "plain.npz") as before, np.load(tmp_path / "mapped.npz") as after:
+        np.testing.assert_allclose(after["0"], 2 * before["0"], atol=1e-6)
+    unknown = elmo([*plain, "--align", "xx", "-o", tmp_path / "other.npz"])
+    assert unknown.code == 2 and "expected one of en, de, es" in unknown.stderr

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import fsspec
@@ -163,6 +164,18 @@ def test_bad_settings_are_told_before_the_run(
     with pytest.raises(ConfigError, match=message):
         plan_job(ArrowSettings(folder, **settings), [text], str(tmp_path / "out"), JobOptions(**options))  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_is_not_resumed_with_another_mapping(folder: str, text: str, tmp_path: Path) -> None:
+    import torch
+
+    out, matrix, plain = str(tmp_path / "out"), str(tmp_path / "matrix.pth"), ArrowSettings(folder, layers="top")
+    torch.save(torch.eye(ArrowEmbedder(plain).embedder.output_dim), matrix)
+    mapped = replace(plain, align=matrix)
+    run_job(plan_job(mapped, [text], out), embed_here)
+    assert plan_job(mapped, [text], out).todo == []
+    with pytest.raises(ConfigError, match=r"other settings \(model"):
+        plan_job(plain, [text], out)
 
 
 def test_other_settings_and_other_input_are_refused(folder: str, text: str, tmp_path: Path) -> None:

@@ -71,6 +71,13 @@ Dtype = Annotated[str, typer.Option(help="The number type of the output: float32
 Precision = Annotated[
     str, typer.Option(help="The precision of the weights in memory: float32, or (faster, less exact) float16 or int8.")
 ]
+Align = Annotated[
+    str | None,
+    typer.Option(
+        help="Map the vectors into the space of English: the language of an ai2-aligned model (de, es, fr, ...), or the "
+        "file of a matrix."
+    ),
+]
 Compress = Annotated[bool, typer.Option("--compress", help="Write smaller files, which takes longer.")]
 BatchTokens = Annotated[int, typer.Option(help="The tokens in a batch; fewer need less memory.")]
 
@@ -154,6 +161,7 @@ class VectorOptions:
     pooling: Pool = None
     dtype: Dtype = "float32"
     precision: Precision = "float32"
+    align: Align = None
     batch_tokens: BatchTokens = 4096
 
 

@@ -32,6 +32,7 @@ from elmo.embedding.pooling import Pooling, pool
 from elmo.embedding.token_lists import SentenceLike, as_token_lists
 from elmo.embedding.word_cache import DEFAULT_MAX_BYTES, WORDS_FILE, WordCache, encode_words
 from elmo.errors import ConfigError, InputError
+from elmo.storage.digest import tensor_digest
 from elmo.text.batches import cut_batches, cut_windows
 from elmo.text.tokenizer import check_tokenizer
 
@@ -132,6 +133,10 @@ class Embedder:
                 "This model has no warm state. Compute one from text like yours with "
                 "`elmo convert MODEL FOLDER --warm-text FILE`, and use that folder; or use state='reset'."
             )
+
+    def mapping_digest(self) -> str | None:
+        """Of the matrix that `align` named: vectors with another matrix are other vectors."""
+        return None if self.mapping is None else tensor_digest({"mapping": self.mapping})
 
     @property
     def output_dim(self) -> int:

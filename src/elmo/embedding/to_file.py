@@ -202,4 +202,5 @@ def _settings(embedder: Embedder) -> dict[str, object]:
         "batch_size": embedder.batch_size if embedder.state == "carry" else None,
         # The digest of a model does not include its warm state.
         "warm_state": None if embedder.state != "warm" or warm is None else tensor_digest(vars(warm)),
+        "align": embedder.mapping_digest(),
     }

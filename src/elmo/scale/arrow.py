@@ -53,6 +53,8 @@ class ArrowSettings:
     precision: str = "float32"
     """Of the model's weights in memory: float32, or faster and less exact, float16 or int8."""
     tokenizer: str | None = None
+    align: str | None = None
+    """A language of the aligned models or the file of a mapping matrix, which every worker can open."""
     batch_tokens: int = DEFAULT_BATCH_TOKENS
     """Tokens in work at once."""
     max_bytes: int = 64 << 20
@@ -70,7 +72,8 @@ class ArrowEmbedder:
         self.settings = settings
         self.embedder = Embedder(
             settings.model, layers=settings.layers, pooling=settings.pooling, dtype=settings.dtype,
-            precision=settings.precision, tokenizer=settings.tokenizer, batch_tokens=settings.batch_tokens,
+            precision=settings.precision, tokenizer=settings.tokenizer, align=settings.align,
+            batch_tokens=settings.batch_tokens,
         )  # fmt: skip
         choice = self.embedder.layers
         self.layout = OutputLayout(
@@ -79,6 +82,10 @@ class ArrowEmbedder:
             pooled=settings.pooling is not None,
             dtype=self.embedder.dtype.name,
         )
+
+    def fingerprint(self) -> str:
+        """Of the model, and of the matrix that its vectors are mapped with, if any."""
+        return "+".join(filter(None, (self.embedder.model.digest(), self.embedder.mapping_digest())))
 
     def schema(self, given: pa.Schema) -> pa.Schema:
         """The columns that come out for those that go in; engines ask before the first row."""

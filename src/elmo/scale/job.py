@@ -104,7 +104,7 @@ class PartitionWorker:
         torch.set_num_threads(job.threads)
         self.job = job
         self.embedder = ArrowEmbedder(job.settings)
-        found = self.embedder.embedder.model.digest()
+        found = self.embedder.fingerprint()
         if found != job.model_fingerprint:
             raise ConfigError(
                 f"The model {job.settings.model!r} on this worker ({found}) is not the one that the run was planned "
@@ -179,7 +179,7 @@ def plan_job(
     rows = choose_rows(partitions, column=settings.column, keep=options.keep, split_sentences=options.split_sentences)
     settings = replace(settings, column=rows.column)
     embedder = ArrowEmbedder(settings)
-    job = Job(settings, rows, output, embedder.embedder.model.digest(), options.compress, options.threads)
+    job = Job(settings, rows, output, embedder.fingerprint(), options.compress, options.threads)
     _check_one_schema(embedder, partitions, rows)
     finished = folder.begin(_identity(job, options.partition_bytes), partitions, overwrite=options.overwrite)
     return Plan(job, [partition for partition in partitions if partition.name not in finished], len(finished))
