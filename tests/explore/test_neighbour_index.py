@@ -12,16 +12,16 @@ import pytest
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError, InputError, WriteError
-from elmo.explore import neighbour_index
 from elmo.explore.clusters import unit
-from elmo.explore.neighbour_index import build_index, check_same_model, one_vector
+from elmo.explore.neighbour_index import IndexSettings, build_index, check_same_model, one_vector
 from elmo.explore.neighbours import NeighbourIndex
 
 SENTENCES = [text.split() for text in ("muddy river bank", "rich money bank", "", "the bank of the river")]
 
 
 def test_every_occurrence_is_there_with_its_vector(encoder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    facts = build_index(encoder, filter(None, SENTENCES), folder=tmp_path / "ix", model="m", layers="1")
+    settings = IndexSettings("1")
+    facts = build_index(encoder, filter(None, SENTENCES), folder=tmp_path / "ix", model="m", settings=settings)
     index = NeighbourIndex(tmp_path / "ix")
     assert index.facts == facts
     assert (facts.num_occurrences, facts.num_sentences, facts.num_words) == (11, 3, 7)
@@ -35,26 +35,13 @@ def test_every_occurrence_is_there_with_its_vector(encoder, tmp_path: Path) -> N
     assert {path.name for path in tmp_path.iterdir()} == {"ix"}
 
 
-def test_cells_cover_everything(encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(neighbour_index, "_WORTH_CELLS", 100)
-    random = np.random.default_rng(0)
-    sentences = [[f"w{word}" for word in random.integers(30, size=8)] for _ in range(60)]
-    facts = build_index(encoder, sentences, folder=tmp_path / "ix", model="m")
-    index = NeighbourIndex(tmp_path / "ix")
-    assert facts.num_cells == round(480**0.5)
-    assert (index.cell_starts[0], index.cell_starts[-1]) == (0, 480)
-    assert len(np.unique(index.occurrences[:, :2], axis=0)) == 480
-    # Each group holds what is nearest to its centre.
-    nearest = (np.asarray(index.vectors, dtype=np.float32) @ index.cells.T).argmax(axis=1)
-    assert np.array_equal(nearest, np.repeat(np.arange(facts.num_cells), np.diff(index.cell_starts)))
-
-
 def test_static_vectors_come_from_layer_0_or_from_a_file(encoder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     build_index(encoder, [["river", "bank"]], folder=tmp_path / "own", model="m")
     own = NeighbourIndex(tmp_path / "own")
     assert np.allclose(own.static[1], unit(encoder.word("bank")), atol=2e-3)
     (tmp_path / "vectors.txt").write_text("2 2\nbank 3 4\nother 1 0\n")
-    build_index(encoder, [["river", "bank"]], folder=tmp_path / "file", model="m", static=tmp_path / "vectors.txt")
+    settings = IndexSettings(static=tmp_path / "vectors.txt")
+    build_index(encoder, [["river", "bank"]], folder=tmp_path / "file", model="m", settings=settings)
     given = NeighbourIndex(tmp_path / "file")
     assert np.allclose(given.static, [[0, 0], [0.6, 0.8]], atol=1e-3)
     assert given.facts.static == "vectors.txt"
@@ -64,7 +51,9 @@ def test_nothing_is_left_when_it_fails(encoder, tmp_path: Path) -> None:  # type
     with pytest.raises(InputError, match="no tokens"):
         build_index(encoder, [], folder=tmp_path / "ix", model="m")
     with pytest.raises(ConfigError, match="one vector"):
-        build_index(encoder, SENTENCES[:1], folder=tmp_path / "ix", model="m", layers="all")
+        build_index(encoder, SENTENCES[:1], folder=tmp_path / "ix", model="m", settings=IndexSettings("all"))
+    with pytest.raises(InputError, match="3 occurrences; an approximate index needs 20,000"):
+        build_index(encoder, SENTENCES[:1], folder=tmp_path / "ix", model="m", settings=IndexSettings(approximate=True))
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "ix").mkdir()
     (tmp_path / "ix" / "mine").touch()
@@ -83,7 +72,7 @@ def test_one_vector_of_the_layers(encoder) -> None:  # type: ignore[no-untyped-d
 def test_only_the_model_of_an_index_is_taken_for_it(
     make_bilm: Callable[..., PretrainedBiLM], tmp_path: Path, layers: str
 ) -> None:
-    build_index(Embedder(make_bilm()), SENTENCES, folder=tmp_path / "ix", model="mine", layers=layers)
+    build_index(Embedder(make_bilm()), SENTENCES, folder=tmp_path / "ix", model="mine", settings=IndexSettings(layers))
     index = NeighbourIndex(tmp_path / "ix")
     check_same_model(Embedder(make_bilm()), index)
     for other in (make_bilm(seed=5), make_bilm(projection_dim=8)):

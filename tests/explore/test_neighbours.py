@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pyarrow import parquet
 
-from elmo.errors import InputError
-from elmo.explore import neighbour_index
-from elmo.explore.neighbour_index import build_index
+from elmo.errors import InputError, MissingExtraError
+from elmo.explore import approximate
+from elmo.explore.neighbour_index import IndexSettings, build_index
 from elmo.explore.neighbours import NeighbourIndex, export_parquet
 
 SENTENCES = [
@@ -26,7 +27,7 @@ SENTENCES = [
 
 @pytest.fixture
 def index(encoder, tmp_path: Path) -> NeighbourIndex:  # type: ignore[no-untyped-def]
-    build_index(encoder, SENTENCES, folder=tmp_path / "ix", model="m", layers="1")
+    build_index(encoder, SENTENCES, folder=tmp_path / "ix", model="m", settings=IndexSettings("1"))
     return NeighbourIndex(tmp_path / "ix")
 
 
@@ -51,20 +52,56 @@ def test_static_neighbours_leave_out_the_word_itself(index: NeighbourIndex) -> N
     assert "bank" not in words
 
 
-def test_cells_find_what_the_exact_search_finds(encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(neighbour_index, "_WORTH_CELLS", 100)
+@pytest.fixture
+def large(encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NeighbourIndex:  # type: ignore[no-untyped-def]
+    """8,000 occurrences, with an approximate index."""
+    monkeypatch.setattr(approximate, "_MIN_ROWS", 100)
     random = np.random.default_rng(0)
     weights = 1 / np.arange(1, 201)
     sentences = [[f"w{w}" for w in random.choice(200, 10, p=weights / weights.sum())] for _ in range(800)]
-    build_index(encoder, sentences, folder=tmp_path / "ix", model="m")
-    index = NeighbourIndex(tmp_path / "ix")
-    assert index.facts.num_cells == round(8000**0.5)
+    build_index(encoder, sentences, folder=tmp_path / "large", model="m", settings=IndexSettings(approximate=True))
+    return NeighbourIndex(tmp_path / "large")
 
-    def places(row: int, *, exact: bool) -> set[tuple[int, int]]:
-        return {(each.sentence, each.position) for each in index.nearest(index.vectors[row], 10, exact=exact)}
 
-    shared = [len(places(row, exact=True) & places(row, exact=False)) for row in range(0, 8000, 400)]
+def test_the_approximate_search_finds_what_the_exact_one_finds(large: NeighbourIndex) -> None:
+    assert large.facts.search == "approximate"
+
+    def found(row: int, *, exact: bool) -> dict[tuple[int, int], float]:
+        nearest = large.nearest(large.vectors[row], 10, exact=exact)
+        return {(each.sentence, each.position): each.similarity for each in nearest}
+
+    shared = []
+    for row in range(0, 8000, 400):
+        true, near = found(row, exact=True), found(row, exact=False)
+        shared.append(len(true.keys() & near.keys()))
+        assert all(near[place] == pytest.approx(true[place], abs=1e-6) for place in true.keys() & near.keys())
     assert np.mean(shared) > 8.5
+
+
+def test_the_approximate_search_reads_candidates_alone(large: NeighbourIndex) -> None:
+    """An index whose candidates are others gives others: the vectors are not all compared."""
+    assert large._approximate is not None
+    large._approximate.candidates = lambda query, number: np.array([7, 9])  # type: ignore[method-assign]
+    found = large.nearest(large.vectors[0], 3)
+    assert {(each.sentence, each.position) for each in found} == {(0, 7), (0, 9)}
+    assert len(large.nearest(large.vectors[0], 3, exact=True)) == 3
+
+
+def test_a_damaged_approximate_index_is_refused(large: NeighbourIndex, index: NeighbourIndex) -> None:
+    path = large.folder / approximate.FILE
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+    with pytest.raises(InputError, match="damaged; build the index again"):
+        NeighbourIndex(large.folder)
+    path.write_bytes(whole)
+    with pytest.raises(InputError, match="does not belong to the vectors"):
+        approximate.ApproximateIndex(path, index.vectors.shape)
+
+
+def test_a_missing_library_is_named_before_the_corpus_is_read(encoder, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(MissingExtraError, match=r"elmo-torch\[faiss\]"):
+        build_index(encoder, iter([]), folder=tmp_path / "ix", model="m", settings=IndexSettings(approximate=True))
 
 
 def test_the_exact_search_is_exact(index: NeighbourIndex) -> None:
@@ -107,6 +144,6 @@ def test_an_index_of_another_format_or_in_pieces_is_refused(index: NeighbourInde
     with pytest.raises(InputError, match="format 99"):
         NeighbourIndex(index.folder)
     path.write_text(json.dumps(facts))
-    (index.folder / "cells.npy").unlink()
+    (index.folder / "vectors.npy").unlink()
     with pytest.raises(InputError, match="build the index again"):
         NeighbourIndex(index.folder)

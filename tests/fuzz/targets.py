@@ -110,7 +110,7 @@ def _open_tar(folder: Path) -> None:
 
 
 def _make_index(folder: Path) -> None:
-    build_index(KnownEncoder(), [["one", "bank"], ["two", "bank"]], folder=folder / "index", model="m", layers="1")
+    build_index(KnownEncoder(), [["one", "bank"], ["two", "bank"]], folder=folder / "index", model="m")
     for file in (folder / "index").iterdir():
         file.rename(folder / file.name)
     (folder / "index").rmdir()

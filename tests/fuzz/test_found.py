@@ -127,7 +127,12 @@ FOUND: list[tuple[str, Change, str]] = [
     ("neighbour index", npy("vectors.npy", np.zeros((1, 24), np.float16)), "belong together"),
     ("neighbour index", npy("occurrences.npy", np.full((4, 3), 99, np.int32)), "belong together"),
     ("neighbour index", npy("sentence_starts.npy", np.array([0, 1 << 50, 3])), "belong together"),
-    ("neighbour index", npy("cell_starts.npy", np.array([0, 1 << 50])), "belong together"),
+    ("neighbour index", with_json("index.json", lambda facts: facts.update(search="fast")), "names the search"),
+    (
+        "neighbour index",
+        with_json("index.json", lambda facts: facts.update(search="approximate")),
+        "of FAISS or is",
+    ),
     ("neighbour index", replaced("vectors.npy", b"(4, 24)", b"((((((("), "belong together"),
     ("neighbour index", written("words.json", b'["a", "\\ud800", "b"]'), "surrogates"),
     ("neighbour index", with_json("index.json", lambda facts: facts.update(dim=10**15)), "belong together"),

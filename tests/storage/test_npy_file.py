@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo.errors import InputError
-from elmo.storage.npy_file import map_npy
+from elmo.storage.npy_file import NpyAppender, map_npy
 
 
 def read(path: Path, shape: tuple[int | None, ...] = (None, 3)) -> np.ndarray:
@@ -20,6 +20,16 @@ def test_an_array_is_mapped_and_private(tmp_path: Path) -> None:
     assert read(tmp_path / "a.npy").tolist() == [[0, 1, 2], [3, 4, 5]]
     np.save(tmp_path / "empty.npy", np.zeros((0, 3), np.float32))
     assert read(tmp_path / "empty.npy").shape == (0, 3)
+
+
+def test_rows_are_appended(tmp_path: Path) -> None:
+    written = NpyAppender(tmp_path / "a.npy", dtype="f4", row_shape=(3,))
+    written.append(np.zeros((0, 3)))
+    for start in range(0, 3000, 3):
+        written.append(np.arange(start, start + 3)[None])
+    written.close()
+    assert written.num_rows == 1000
+    assert np.array_equal(np.load(tmp_path / "a.npy"), np.arange(3000, dtype=np.float32).reshape(1000, 3))
 
 
 def header(shape: str, dtype: str = "'<f4'") -> bytes:

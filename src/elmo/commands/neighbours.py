@@ -34,6 +34,10 @@ class IndexOptions:
     static: Annotated[
         Path | None, typer.Option(help="Static word vectors, a word2vec text file. Default: the model's layer 0.")
     ] = None
+    approximate: Annotated[
+        bool,
+        typer.Option("--approximate", help="Add an approximate index, which makes queries fast in millions of tokens."),
+    ] = False
 
 
 @app.command()
@@ -49,16 +53,17 @@ def build(
     limit: Annotated[int | None, typer.Option(min=1, help="The largest number of sentences. Default: all.")] = None,
 ) -> None:
     """Index every token of a corpus, with its sentence."""
-    from elmo.explore.neighbour_index import build_index
+    from elmo.explore.neighbour_index import IndexSettings, build_index
 
     embedder = model.embedder()
     sentences = islice(_sentences(corpus, format=input_format, tokenizer=embedder.tokenizer), limit)
     watch = Stopwatch()
     with counting(embedder) as encoder:
-        facts = build_index(encoder, sentences, folder=output, model=model.model or "", **vars(vectors))
+        settings = IndexSettings(**vars(vectors))
+        facts = build_index(encoder, sentences, folder=output, model=model.model or "", settings=settings)
     messages.print(
         f"{facts.num_occurrences:,} occurrences of {facts.num_words:,} words in {facts.num_sentences:,} sentences, "
-        f"{facts.num_cells:,} cells, {watch.seconds:.0f} s: {output}"
+        f"{facts.search} search, {watch.seconds:.0f} s: {output}"
     )
 
 
@@ -79,9 +84,9 @@ class SearchOptions:
 
     count: options.Count = 10
     same_word: Annotated[bool, typer.Option("--same-word", help="Only other occurrences of the same word.")] = False
-    exact: Annotated[bool, typer.Option("--exact", help="Search all occurrences, not only the likely clusters.")] = (
-        False
-    )
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Compare all occurrences, even if the index has an approximate one.")
+    ] = False
 
 
 @app.command()

@@ -74,8 +74,8 @@ Precision = Annotated[
 Align = Annotated[
     str | None,
     typer.Option(
-        help="Map the vectors into the space of English: the language of an ai2-aligned model (de, es, fr, ...), or the "
-        "file of a matrix."
+        help="Map the vectors into the space of English: the language of an ai2-aligned model, such as de, or the file "
+        "of a matrix."
     ),
 ]
 Compress = Annotated[bool, typer.Option("--compress", help="Write smaller files, which takes longer.")]

@@ -2,7 +2,7 @@
 
     centre(k) = normalised sum of the vectors that are nearest to it
 
-For the cells of an index, and for coloring a plot. Left out: choosing the number of clusters.
+For coloring a plot. Left out: choosing the number of clusters.
 """
 
 from __future__ import annotations

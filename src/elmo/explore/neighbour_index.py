@@ -1,14 +1,15 @@
 """Builds the folder that `neighbours.NeighbourIndex` opens from a corpus.
 
-One pass encodes the sentences and writes every token's vector. Then k-means over a sample finds the cells, and the
-vectors are sorted by cell. Memory is constant except for the distinct words; the folder is written atomically.
+One pass encodes the sentences and writes every token's vector; an approximate index is then built from the vectors.
+Memory is constant except for the distinct words and the approximate index; the folder is written atomically.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,18 +18,29 @@ from numpy.typing import NDArray
 
 from elmo.embedding.layers import choose_layers
 from elmo.errors import ConfigError, InputError
-from elmo.explore.clusters import k_means, nearest_centre, unit
+from elmo.explore import approximate
+from elmo.explore.clusters import unit
 from elmo.explore.layers import LayerStream, Vectors
 from elmo.explore.neighbours import IndexFacts, NeighbourIndex
-from elmo.storage.atomic import atomic_folder, reserve_space
+from elmo.storage.atomic import atomic_folder
+from elmo.storage.npy_file import NpyAppender
 from elmo.tasks.layers.word_vectors import read_word_vectors
 
-_CHUNK = 16384
-# Below this, searching everything takes milliseconds, and cells would only lose neighbours.
-_WORTH_CELLS = 20_000
-_SAMPLE_PER_CELL = 48
 # The index holds float16, and its model may now run in a lower precision.
 _SAME_COSINE = 0.99
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """What to index, and how."""
+
+    layers: str = "top"
+    """The choice of layer, as `elmo.embedding.layers` reads it."""
+    static: str | Path | None = None
+    """A word2vec text file with the vectors without context; None means the model's layer 0."""
+    approximate: bool = False
+    """Add an approximate index, for corpora of millions of tokens."""
+    seed: int = 0
 
 
 def build_index(
@@ -37,27 +49,30 @@ def build_index(
     *,
     folder: str | Path,
     model: str,
-    layers: str = "top",
-    static: str | Path | None = None,
-    seed: int = 0,
+    settings: IndexSettings | None = None,
 ) -> IndexFacts:
-    """Index every token of the sentences. `static`: a word2vec text file; without it, the model's layer 0."""
+    """Index every token of the sentences."""
+    settings = settings or IndexSettings()
+    if settings.approximate:
+        approximate.check_available()
     with atomic_folder(Path(folder)) as partial:
-        written = _Pass(partial, layers)
+        written = _Pass(partial, settings.layers)
         written.run(encoder, sentences)
-        dim = written.dim
-        cells = _group(partial, written.num_occurrences, dim, seed=seed)
+        static = settings.static
         vectors = written.token_layer() if static is None else _static_vectors(static, list(written.words))
         np.save(partial / "static.npy", unit(vectors).astype(np.float16))
         (partial / "words.json").write_text(json.dumps(list(written.words), ensure_ascii=False), encoding="utf-8")
+        if settings.approximate:
+            stored = np.load(partial / "vectors.npy", mmap_mode="r")
+            approximate.write_approximate(stored, partial / approximate.FILE, seed=settings.seed)
         facts = IndexFacts(
             model=model,
-            layers=layers,
-            dim=dim,
+            layers=settings.layers,
+            dim=written.dim,
             num_occurrences=written.num_occurrences,
             num_sentences=len(written.sentence_starts),
             num_words=len(written.words),
-            num_cells=cells,
+            search="approximate" if settings.approximate else "exact",
             static="layer 0" if static is None else Path(static).name,
         )
         (partial / "index.json").write_text(json.dumps(asdict(facts), indent=2), encoding="utf-8")
@@ -106,26 +121,30 @@ class _Pass:
         self._token_layer: list[NDArray[np.float16]] = []
 
     def run(self, encoder: LayerStream, sentences: Iterable[Sequence[str]]) -> None:
-        with (
-            (self.folder / "vectors.raw").open("wb") as vectors,
-            (self.folder / "places.raw").open("wb") as places,
-            (self.folder / "sentences.jsonl").open("wb") as lines,
-        ):
+        with ExitStack() as files:
+            lines = files.enter_context((self.folder / "sentences.jsonl").open("wb"))
+            places = self._append(files, "occurrences", "i4", 3)
+            vectors: NpyAppender | None = None
             for embedded in encoder.stream(list(sentence) for sentence in sentences):
                 tokens, layers = embedded.tokens, embedded.vectors
                 if not tokens:
                     continue
                 chosen = one_vector(layers, self.layers)
-                self.dim = chosen.shape[1]
-                vectors.write(unit(chosen).astype(np.float16).tobytes())
-                places.write(self._places(tokens, layers[0]).tobytes())
+                if vectors is None:
+                    self.dim = chosen.shape[1]
+                    vectors = self._append(files, "vectors", "f2", self.dim)
+                vectors.append(unit(chosen).astype(np.float16))
+                places.append(self._places(tokens, layers[0]))
                 self.sentence_starts.append(lines.tell())
                 lines.write(json.dumps(tokens, ensure_ascii=False).encode() + b"\n")
-                self.num_occurrences += len(tokens)
             end = lines.tell()
+            self.num_occurrences = places.num_rows
         if not self.num_occurrences:
             raise InputError("The corpus holds no tokens; nothing can be indexed.")
         np.save(self.folder / "sentence_starts.npy", np.array([*self.sentence_starts, end], dtype=np.int64))
+
+    def _append(self, files: ExitStack, name: str, dtype: str, width: int) -> NpyAppender:
+        return files.enter_context(closing(NpyAppender(self.folder / f"{name}.npy", dtype=dtype, row_shape=(width,))))
 
     def token_layer(self) -> NDArray[np.float16]:
         """The model's own vector of each distinct word, before any context."""
@@ -139,26 +158,3 @@ class _Pass:
                 self._token_layer.append(token_layer[position].astype(np.float16))
             places[position] = len(self.sentence_starts), position, word
         return places
-
-
-def _group(folder: Path, number: int, dim: int, *, seed: int) -> int:
-    """Find the cells and write vectors and places sorted by cell; returns the number of cells."""
-    raw = np.memmap(folder / "vectors.raw", dtype=np.float16, mode="r", shape=(number, dim))
-    places = np.memmap(folder / "places.raw", dtype=np.int32, mode="r", shape=(number, 3))
-    num_cells = 1 if number < _WORTH_CELLS else round(number**0.5)
-    sample_size = min(number, num_cells * _SAMPLE_PER_CELL)
-    sample = np.sort(np.random.default_rng(seed).choice(number, sample_size, replace=False))
-    centres = k_means(unit(raw[sample]), num_cells, seed=seed, max_rounds=6)
-    cell_of = nearest_centre(raw, centres)
-    order = np.argsort(cell_of, kind="stable")
-    np.save(folder / "cells.npy", centres)
-    np.save(folder / "cell_starts.npy", np.searchsorted(cell_of[order], np.arange(num_cells + 1)))
-    for name, source in (("vectors", raw), ("occurrences", places)):
-        target = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=source.dtype, shape=source.shape)
-        reserve_space(folder / f"{name}.npy")
-        for start in range(0, number, _CHUNK):
-            target[start : start + _CHUNK] = source[order[start : start + _CHUNK]]
-        target.flush()
-    for name in ("vectors.raw", "places.raw"):
-        (folder / name).unlink()
-    return num_cells

@@ -3,21 +3,20 @@
 An index is a folder that holds every token of a corpus as a vector with its sentence, memory mapped:
 
     index.json         what it was made with
-    vectors.npy        (occurrences, dim) float16, unit length, sorted by cell
+    vectors.npy        (occurrences, dim) float16, unit length, in the order of the corpus
     occurrences.npy    (occurrences, 3): sentence, position in it, word
-    cells.npy          (cells, dim): the center of each cell; cell_starts.npy: the first row of each cell
+    approximate.faiss  optional: finds candidates without reading all vectors (`approximate.py`)
     sentences.jsonl    a list of tokens a line; sentence_starts.npy: where each line starts, and the end
     words.json         the distinct words; static.npy: a vector without context for each of them
 
-A query searches the nearest eighth of the cells, which finds nearly all of the true neighbours; `exact` searches all
-of them. The static vectors are the model's own layer 0, or those of a word2vec text file. `neighbour_index.py` builds
-an index.
+A query compares all vectors, unless the index was built with an approximate one. The static vectors are the model's
+own layer 0, or those of a word2vec text file. `neighbour_index.py` builds an index.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,14 @@ import torch
 from numpy.typing import NDArray
 
 from elmo.errors import InputError, needs
+from elmo.explore.approximate import FILE, ApproximateIndex
 from elmo.explore.clusters import unit
 from elmo.explore.layers import Vectors
 from elmo.storage.atomic import atomic_file, check_writable, writing
 from elmo.storage.json_file import parse_json, read_json, read_json_object
 from elmo.storage.npy_file import map_npy
 
-FORMAT = 1
+FORMAT = 2
 _MAX_WORDS_BYTES = 1 << 30
 # Rows at once: as many float32 as a core's cache holds, which is eight times faster than a few megabytes.
 _CHUNK = 2048
@@ -50,7 +50,8 @@ class IndexFacts:
     num_occurrences: int
     num_sentences: int
     num_words: int
-    num_cells: int
+    search: str
+    """exact, or approximate if the folder holds an approximate index."""
     static: str
     """Where the vectors without context come from."""
     format: int = FORMAT
@@ -84,8 +85,6 @@ class NeighbourIndex:
         facts = self.facts
         self.vectors = self._array("vectors", "f2", (facts.num_occurrences, facts.dim))
         self.occurrences = self._array("occurrences", "i4", (facts.num_occurrences, 3))
-        self.cells = np.asarray(self._array("cells", "f4", (facts.num_cells, facts.dim)))
-        self.cell_starts = np.asarray(self._array("cell_starts", "i8", (facts.num_cells + 1,)))
         self.static = self._array("static", "f2", (facts.num_words, None))
         self.words: list[str] = read_json(
             self.folder / "words.json", expected="a list of words", max_bytes=_MAX_WORDS_BYTES
@@ -95,9 +94,11 @@ class NeighbourIndex:
             self._text = np.memmap(self.folder / "sentences.jsonl", dtype=np.uint8, mode="r")
         except (OSError, ValueError) as error:
             raise self._damaged(f"sentences.jsonl: {error}") from None
-        starts = [0, *self.cell_starts.tolist(), facts.num_occurrences]
-        if not is_list_of_strings(self.words) or len(self.words) != facts.num_words or starts != sorted(starts):
-            raise self._damaged("words.json or cell_starts.npy")
+        if not is_list_of_strings(self.words) or len(self.words) != facts.num_words:
+            raise self._damaged("words.json")
+        self._approximate: ApproximateIndex | None = None
+        if facts.search == "approximate":
+            self._approximate = ApproximateIndex(self.folder / FILE, (facts.num_occurrences, facts.dim))
         self._word_ids = {word: number for number, word in enumerate(self.words)}
 
     def _damaged(self, what: str) -> InputError:
@@ -125,10 +126,10 @@ class NeighbourIndex:
         tokens = self.tokens(sentence)
         if not 0 <= position < len(tokens):
             raise InputError(f"Sentence {sentence} has no token {position}; it has tokens 0 to {len(tokens) - 1}.")
-        rows = np.flatnonzero((self.occurrences[:, 0] == sentence) & (self.occurrences[:, 1] == position))
-        if not len(rows):
+        row = int(np.searchsorted(self.occurrences[:, 0], sentence)) + position
+        if row >= len(self.occurrences) or self.occurrences[row, :2].tolist() != [sentence, position]:
             raise self._damaged(f"sentence {sentence}")
-        return self.vectors[int(rows[0])].astype(np.float32)
+        return self.vectors[row].astype(np.float32)
 
     def nearest(
         self,
@@ -142,16 +143,20 @@ class NeighbourIndex:
         """The occurrences most similar to a vector, best first.
 
         `word`: only occurrences of this word. `leave_out`: a (sentence, position) not to give, the one asked about.
+        `exact`: compare all vectors even if there is an approximate index.
         """
         query = unit(np.asarray(vector))
         if query.shape != (self.facts.dim,):
             raise InputError(f"The vector has the shape {query.shape}; this index holds vectors of {self.facts.dim}.")
+        wanted = number + (leave_out is not None)
         if word is not None:
             rows = np.flatnonzero(self.occurrences[:, 2] == self._word_id(word))
-            scores = similarities(self.vectors[rows], query)
+        elif self._approximate is not None and not exact:
+            rows = self._approximate.candidates(query, wanted)
         else:
-            rows, scores = self._search(query, exact=exact)
-        wanted = min(number + (leave_out is not None), len(rows))
+            rows = np.arange(len(self.vectors))
+        scores = similarities(self.vectors if len(rows) == len(self.vectors) else self.vectors[rows], query)
+        wanted = min(wanted, len(rows))
         best = np.argpartition(-scores, wanted - 1)[:wanted] if wanted else np.empty(0, dtype=np.int64)
         best = best[np.lexsort((rows[best], -scores[best]))]
         found = [self._neighbour(int(rows[place]), float(scores[place])) for place in best]
@@ -175,17 +180,6 @@ class NeighbourIndex:
         """How often each word occurs."""
         found = np.bincount(self.occurrences[:, 2], minlength=len(self.words))
         return dict(zip(self.words, found.tolist(), strict=True))
-
-    def _search(self, query: NDArray[np.float32], *, exact: bool) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Rows and similarities of every occurrence in the cells that are searched."""
-        num_cells = len(self.cells)
-        probes = num_cells if exact else min(num_cells, max(8, num_cells // 8))
-        chosen = np.sort(np.argsort(-(self.cells @ query), kind="stable")[:probes])
-        rows, scores = [], []
-        for start, end in _joined((int(self.cell_starts[cell]), int(self.cell_starts[cell + 1])) for cell in chosen):
-            rows.append(np.arange(start, end))
-            scores.append(similarities(self.vectors[start:end], query))
-        return np.concatenate(rows), np.concatenate(scores)
 
     def _neighbour(self, row: int, similarity: float) -> Neighbour:
         sentence, position, word = (int(value) for value in self.occurrences[row])
@@ -269,20 +263,8 @@ def _read_facts(folder: Path) -> IndexFacts:
     types = {field.name: int if field.type == "int" else str for field in fields(IndexFacts)}
     if plain.keys() != types.keys() or not all(type(plain[name]) is kind for name, kind in types.items()):
         raise InputError(f"{folder / 'index.json'} does not hold the facts of an index; build it again.")
+    if plain["search"] not in ("exact", "approximate"):
+        raise InputError(f"{folder / 'index.json'} names the search {plain['search']!r}; build it again.")
     if min(value for value in plain.values() if isinstance(value, int)) < 1:
         raise InputError(f"{folder / 'index.json'} describes an empty index; build it again.")
     return IndexFacts(**plain)
-
-
-def _joined(ranges: Iterator[tuple[int, int]] | Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Sorted ranges with adjacent ones merged, for fewer and longer reads."""
-    current: tuple[int, int] | None = None
-    for start, end in ranges:
-        if current is not None and start == current[1]:
-            current = (current[0], end)
-            continue
-        if current is not None:
-            yield current
-        current = (start, end)
-    if current is not None:
-        yield current

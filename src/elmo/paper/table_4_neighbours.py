@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from elmo.errors import InputError
-from elmo.explore.neighbour_index import build_index
+from elmo.explore.neighbour_index import IndexSettings, build_index
 from elmo.explore.neighbours import NeighbourIndex, in_context
 from elmo.explore.occurrences import Occurrence
 from elmo.explore.sense_data import SenseSentence, SenseSet, gold_file
@@ -103,12 +103,13 @@ def measure(study: Study, corpus: Path, static: str | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="elmo-index-") as folder:
         words = (sentence.words for sentence in sentences())
         place = Path(folder) / "index"
-        build_index(study.embedder, words, folder=place, model=study.elmo_name, layers="top", static=static)
+        settings = IndexSettings(static=static)
+        build_index(study.embedder, words, folder=place, model=study.elmo_name, settings=settings)
         index = NeighbourIndex(place)
         asked = []
         for sense, _ in senses.most_common(2):
             number, use = next(each for each in uses if each[1].sense == sense)
-            found = index.nearest(index.vector(number, use.position), 4, leave_out=(number, use.position), exact=True)
+            found = index.nearest(index.vector(number, use.position), 4, leave_out=(number, use.position))
             asked.append(
                 {
                     "tokens": use.tokens,

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from elmo.embedding.embedder import EmbeddedSentence
 from elmo.explore.neighbour_index import build_index
+from elmo.explore.neighbours import FORMAT
 from elmo.explore.occurrences import read_occurrences
 from elmo.serve.engine import Engine
 from elmo.serve.errors import ServiceError
@@ -130,7 +131,7 @@ class SmallIndex:
         # A new release may bring other weights or other sentences under the same names.
         text = digest(CORPUS.read_bytes())
         try:
-            cached = cache_home() / f"neighbours-{self.engine.bilm.digest()}-{text[:8]}"
+            cached = cache_home() / f"neighbours-{FORMAT}-{self.engine.bilm.digest()}-{text[:8]}"
             if not (cached / "index.json").exists():
                 self._folder = self._build(self._scratch() / "first", FIRST_SENTENCES)
                 # One of several workers builds it. The folder's own lock is taken while it is written.
@@ -152,7 +153,7 @@ class SmallIndex:
     def _build(self, folder: Path, most: int | None = None) -> Path:
         sentences = small_corpus()[:most]
         self._done, self._total = 0, len(sentences)
-        build_index(self, sentences, folder=folder, model=self.engine.models.name, layers="top")
+        build_index(self, sentences, folder=folder, model=self.engine.models.name)
         return folder
 
 

@@ -1,4 +1,4 @@
-"""NumPy's .npy files, memory-mapped; the header is checked against the file's size before memory is allocated."""
+"""NumPy's .npy files: written row by row, and memory-mapped after a check of the header against the file's size."""
 
 from __future__ import annotations
 
@@ -12,6 +12,35 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from elmo.errors import ElmoError
+
+
+class NpyAppender:
+    """Writes an array of unknown length: rows one after another, and the length when it is closed."""
+
+    def __init__(self, path: Path, *, dtype: str, row_shape: tuple[int, ...]) -> None:
+        self._file = path.open("wb")
+        self._dtype, self._row_shape = np.dtype(dtype), row_shape
+        self.num_rows = 0
+        self._write_header()
+        self._start = self._file.tell()
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Rows of the array, (rows, *row_shape)."""
+        assert rows.shape[1:] == self._row_shape, rows.shape
+        self._file.write(np.ascontiguousarray(rows, self._dtype).data)
+        self.num_rows += len(rows)
+
+    def close(self) -> None:
+        """Write the length; without this call the array reads as empty."""
+        self._file.seek(0)
+        self._write_header()
+        assert self._file.tell() == self._start, "numpy leaves room for any length in the header"
+        self._file.close()
+
+    def _write_header(self) -> None:
+        shape = (self.num_rows, *self._row_shape)
+        header = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(self._file, header)
 
 
 def map_npy(

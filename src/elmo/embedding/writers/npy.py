@@ -7,15 +7,14 @@ Row i is sentence i of the input. Left out: tokens, ids and other columns, which
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.lib import format as npy
 
 from elmo.embedding.writers.record import OutputLayout, Record
 from elmo.errors import ConfigError
+from elmo.storage.npy_file import NpyAppender
 
 
 class Npy:
@@ -36,31 +35,24 @@ class Npy:
         return len(np.load(part, mmap_mode="r"))
 
     def join(self, parts: Sequence[Path], target: Path, layout: OutputLayout) -> list[str]:
-        shape = np.load(parts[0], mmap_mode="r").shape
-        descr = npy.dtype_to_descr(np.dtype(layout.dtype))
-        header = {"descr": descr, "fortran_order": False, "shape": (sum(map(self.num_sentences, parts)), *shape[1:])}
-        with target.open("wb") as joined:
-            npy.write_array_header_1_0(joined, header)
-            for path in parts:
-                with path.open("rb") as part:
-                    npy.read_magic(part)
-                    npy.read_array_header_1_0(part)
-                    shutil.copyfileobj(part, joined, 1 << 20)
+        joined = _appender(target, layout)
+        for path in parts:
+            joined.append(np.load(path, mmap_mode="r"))
+        joined.close()
         return []
 
 
 class NpyPart:
-    """Holds its rows in memory until it is closed, because the header has their number."""
-
     def __init__(self, path: Path, layout: OutputLayout) -> None:
-        self._path, self._layout = path, layout
-        self._rows: list[np.ndarray] = []
+        self._rows = _appender(path, layout)
 
     def add(self, record: Record) -> None:
-        self._rows.append(record.vectors)
+        self._rows.append(record.vectors[None])
 
     def close(self) -> None:
-        layers = () if self._layout.num_layers is None else (self._layout.num_layers,)
-        rows = np.array(self._rows, self._layout.dtype).reshape(-1, *layers, self._layout.dim)
-        with self._path.open("wb") as file:
-            npy.write_array(file, rows, version=(1, 0), allow_pickle=False)
+        self._rows.close()
+
+
+def _appender(path: Path, layout: OutputLayout) -> NpyAppender:
+    layers = () if layout.num_layers is None else (layout.num_layers,)
+    return NpyAppender(path, dtype=layout.dtype, row_shape=(*layers, layout.dim))
