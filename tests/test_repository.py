@@ -1,6 +1,11 @@
 """What people and programs expect beside the code: one version, valid workflows, a citation, a container's recipe."""
 
 import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -31,6 +36,21 @@ def test_workflows_run_what_exists(path: Path) -> None:
         assert (ROOT / folder).is_dir()
     for local in called:
         assert (ROOT / local).is_file()
+
+
+@pytest.mark.slow
+def test_one_wheel_serves_every_python(tmp_path: Path) -> None:
+    """The kernels do not depend on Python's ABI: neither the wheel's name nor the library's says a version."""
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("*.so", "*.egg-info", "models"))
+    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
+    subprocess.run(wheel, cwd=tmp_path, check=True, timeout=600)
+    [built] = (tmp_path / "dist").iterdir()
+    assert built.name.startswith(f"elmo_torch-{elmo.__version__}-py3-none-")
+    with zipfile.ZipFile(built) as files:
+        libraries = [name for name in files.namelist() if name.startswith("elmo/bilm/kernels/_native")]
+    assert libraries == [f"elmo/bilm/kernels/_native{EXTENSION_SUFFIXES[-1]}"]
 
 
 def test_the_container_serves_as_an_ordinary_user() -> None:

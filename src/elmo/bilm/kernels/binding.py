@@ -48,7 +48,8 @@ class KernelInfo:
 
 def _library_path() -> Path | None:
     folder = Path(__file__).parent
-    candidates = (folder / f"_native{suffix}" for suffix in EXTENSION_SUFFIXES)
+    # The last suffix is the plain one (.so, .pyd), which setup.py chooses; older builds name a version of Python.
+    candidates = (folder / f"_native{suffix}" for suffix in reversed(EXTENSION_SUFFIXES))
     return next((path for path in candidates if path.exists()), None)
 
 
