@@ -70,9 +70,10 @@ def options_from_config(config: BiLMConfig, *, others: dict[str, Any]) -> dict[s
     options = other_options(others)
     flat = {theirs: getattr(config.lstm, ours) for theirs, (ours, _) in _LSTM.items()}
     if config.char_cnn is not None and config.characters is not None:
-        flat |= {theirs: getattr(config.char_cnn, ours) for theirs, (ours, _) in _CHAR_CNN.items()}
-        flat |= {"char_cnn.max_characters_per_token": config.characters.max_characters, "char_cnn.n_characters": 262}
-    for name, value in sorted(flat.items()):
+        cnn = {theirs: getattr(config.char_cnn, ours) for theirs, (ours, _) in _CHAR_CNN.items()}
+        cnn |= {"char_cnn.max_characters_per_token": config.characters.max_characters, "char_cnn.n_characters": 262}
+        flat |= dict(sorted(cnn.items()))
+    for name, value in flat.items():
         *tables, key = name.split(".")
         table = options
         for each in tables:
