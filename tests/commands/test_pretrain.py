@@ -238,7 +238,7 @@ def test_without_settings_it_says_what_it_trains(tmp_path: Path, text: Path) -> 
 
 
 def test_show_prints_settings_that_can_be_given_back(tmp_path: Path) -> None:
-    shown = elmo("pretrain", "--preset", "tiny", "--set", "training.epochs=7", "--seed", 3, "--show")
+    shown = elmo("pretrain", "tiny", "--set", "training.epochs=7", "--seed", 3, "--show")
     assert "# Passes over the text; sources count by their weight.\nepochs = 7.0" in shown
     (tmp_path / "own.toml").write_text(shown, encoding="utf-8")
     own = read_settings(PretrainSettings, tmp_path / "own.toml")
@@ -247,8 +247,6 @@ def test_show_prints_settings_that_can_be_given_back(tmp_path: Path) -> None:
 
 
 def test_settings_that_contradict_each_other() -> None:
-    with pytest.raises(ConfigError, match="Both 'small' and --preset tiny name settings"):
-        elmo("pretrain", "small", "--preset", "tiny", "--show")
     with pytest.raises(ConfigError, match="The device 'gpu' cannot be used"):
         elmo("pretrain", "tiny", "--device", "gpu", "--show")
 

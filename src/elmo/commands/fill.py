@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -11,34 +10,26 @@ import typer
 from elmo.commands import options
 from elmo.errors import ConfigError, InputError
 
-
-@dataclass(frozen=True)
-class SentenceOptions:
-    """How the sentence is read."""
-
-    gap: Annotated[str, typer.Option(help="The mark of the gap.")] = "___"
-    tokenizer: options.Tokenizer = None
-    state: Annotated[str, typer.Option(help="The state that the sentence starts from: reset or warm.")] = "reset"
+_GAP = "___"
 
 
 @options.option_groups
 def fill(
     sentence: Annotated[str, typer.Argument(help="A sentence with one gap, such as: She sat on the ___ of the river.")],
     model: options.ModelOptions,
-    how: SentenceOptions,
     count: options.Count = 10,
+    tokenizer: options.Tokenizer = None,
+    state: Annotated[str, typer.Option(help="The state that the sentence starts from: reset or warm.")] = "reset",
     as_json: options.Json = False,
 ) -> None:
     """Print the most likely words for a gap, by both directions together."""
-    if how.state not in ("reset", "warm"):
-        raise ConfigError(f"--state is {how.state!r}; expected reset or warm: no sentence comes before this one.")
-    gap = how.gap
-    parts = sentence.split(gap) if gap else []
+    if state not in ("reset", "warm"):
+        raise ConfigError(f"--state is {state!r}; expected reset or warm: no sentence comes before this one.")
+    parts = sentence.split(_GAP)
     if len(parts) != 2:
-        found = max(0, len(parts) - 1)
-        raise InputError(f"The sentence has {found} gaps {gap!r}; expected one. Write {gap} where the word is missing.")
-    scorer = model.scorer(how.state)
-    tokens, place = _around(parts[0], parts[1], how.tokenizer or scorer.model.config.tokenizer)
+        raise InputError(f"The sentence has {len(parts) - 1} gaps {_GAP!r}; expected one. Write {_GAP} for the word.")
+    scorer = model.scorer(state)
+    tokens, place = _around(parts[0], parts[1], tokenizer or scorer.model.config.tokenizer)
     candidates = scorer.fill(tokens, place, count=count).both
     if as_json:
         typer.echo(json.dumps([vars(candidate) for candidate in candidates], ensure_ascii=False))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from elmo.commands import options
-from elmo.commands.training_run import RunOptions, carry_out, locked_folder, prepare
+from elmo.commands.training_run import RunOptions, carry_out, choose_settings, locked_folder, prepare
 from elmo.errors import ConfigError
 from elmo.settings import to_toml
 
@@ -43,7 +43,7 @@ def finetune(
         if hdf5 is not None and world.leads and finetune.has_plan(resume):
             bilm_tf.check_target(load(resume / finetune.START).to_checkpoint(), hdf5)
     else:
-        chosen = run.chosen_settings(finetune.FinetuneSettings, settings, run.changes(), say, default="domain")
+        chosen = choose_settings(finetune.FinetuneSettings, settings, run.changes(), say, default="domain")
         if run.show:
             typer.echo(to_toml(chosen, explain=True), nl=False)
             return

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from elmo.commands import options
-from elmo.commands.training_run import RunOptions, carry_out, locked_folder, prepare
+from elmo.commands.training_run import RunOptions, carry_out, choose_settings, locked_folder, prepare
 from elmo.errors import ConfigError
 from elmo.settings import assignment, to_toml
 
@@ -65,7 +65,7 @@ def pretrain(
         default = PretrainSettings(origin=OriginSettings(model=origin.model, grow=origin.grow))
         if origin.grow:  # what the settings leave out stays as it is in the model
             default = replace(default, model=load(origin.model).config)
-    chosen = run.chosen_settings(PretrainSettings, settings, changes, say, default=default)
+    chosen = choose_settings(PretrainSettings, settings, changes, say, default=default)
     if run.show:
         typer.echo(to_toml(chosen, explain=True), nl=False)
         return

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from elmo.explore.similarity import WordMap
 
 
+_LIMIT = 300
+"""The largest number of occurrences."""
+
+
 @dataclass(frozen=True)
 class OccurrenceOptions:
-    """The occurrences, and how they are grouped."""
+    """How the corpus is read, and how its occurrences are grouped."""
 
     input_format: options.InputFormat = "tokens"
-    limit: Annotated[int, typer.Option(min=3, help="The largest number of occurrences.")] = 300
     clusters: Annotated[int, typer.Option(min=1, help="The number of clusters if there are no senses.")] = 2
     seed: options.Seed = 0
     wordnet: Annotated[Path | None, typer.Option(help="WordNet's dict folder or .tar, which explains senses.")] = None
@@ -82,12 +85,12 @@ def _occurrences(word: str, source: Path, how: OccurrenceOptions) -> list[Occurr
     from elmo.text.inputs import read_sentences
 
     if ".data.xml" in source.name:
-        return find_in_senses(word, SenseSet.open(source), limit=how.limit)
+        return find_in_senses(word, SenseSet.open(source), limit=_LIMIT)
     if source.suffix != ".tsv":
         sentences = (sentence.tokens for sentence in read_sentences(source, format=how.input_format))
-        return find_in_text(word, sentences, limit=how.limit)
+        return find_in_text(word, sentences, limit=_LIMIT)
     known = read_occurrences(source)
-    occurrences = [each for each in known if each.word == word][: how.limit]
+    occurrences = [each for each in known if each.word == word][:_LIMIT]
     if len(occurrences) < 3:
         words = ", ".join(dict.fromkeys(each.word for each in known))
         raise InputError(f"{source.name} has fewer than 3 sentences with {word!r}; it has: {words}.")

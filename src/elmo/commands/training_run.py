@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from elmo.commands import options
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import CheckpointError
 from elmo.settings import Settings, assignment, describe, preset_files, read_settings
 from elmo.storage.atomic import deleting_empty_folders, writing
 from elmo.storage.locks import locked
@@ -64,7 +64,6 @@ def _keep_memory() -> None:
 class RunOptions:
     """The settings, the text and the folder of a new run."""
 
-    preset: Annotated[str | None, typer.Option(help="The same as the argument SETTINGS.")] = None
     train: Annotated[
         list[str] | None,
         typer.Option("--train", help="Text to train on: files or quoted patterns, one sentence per line."),
@@ -94,21 +93,17 @@ class RunOptions:
                 changes.append(f'data.{role}=[{{name = "{role}", files = {listed}}}]')
         return changes + ([] if self.seed is None else [assignment("training.seed", self.seed)])
 
-    def chosen_settings(
-        self, kind: type[S], source: str | None, changes: Sequence[str], say: Say, *, default: str | S
-    ) -> S:
-        """The settings of a preset or a file; without one, `default`: a preset's name, or settings."""
-        if source is not None and self.preset is not None:
-            raise ConfigError(f"Both {source!r} and --preset {self.preset} name settings. Give one of them.")
-        name = source or self.preset
-        base = None if isinstance(default, str) else default
-        if name is None and isinstance(default, str):
-            name = default
-            others = ", ".join(path.stem for path in preset_files(kind) if path.stem != name)
-            say(f"settings: the preset {name}. {describe(kind, name)}" + (f" Others: {others}." if others else ""))
-        elif name is None:
-            say("settings: the defaults, with the shape of the model")
-        return read_settings(kind, name, overrides=changes, base=base)
+
+def choose_settings(kind: type[S], source: str | None, changes: Sequence[str], say: Say, *, default: str | S) -> S:
+    """The settings of a preset or a file; without one, `default`: a preset's name, or settings."""
+    base = None if isinstance(default, str) else default
+    if source is None and isinstance(default, str):
+        source = default
+        others = ", ".join(path.stem for path in preset_files(kind) if path.stem != source)
+        say(f"settings: the preset {source}. {describe(kind, source)}" + (f" Others: {others}." if others else ""))
+    elif source is None:
+        say("settings: the defaults, with the shape of the model")
+    return read_settings(kind, source, overrides=changes, base=base)
 
 
 def _announce(project: Project, say: Say) -> None:
