@@ -1,5 +1,6 @@
 """The documentation tells the truth: its programs run, its commands and options exist, and the site builds."""
 
+import bz2
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ import pytest
 import typer
 from typer.main import get_command
 
+import elmo
 from elmo.commands import COMMANDS, main
 
 ROOT = Path(__file__).parent.parent
@@ -23,7 +25,7 @@ PAGES = sorted(DOCS.rglob("*.md"))
 # Their libraries are not among those of the fast tests.
 HEAVY = {"integrations/sentence-transformers.md", "integrations/mteb.md", "integrations/vector-stores.md"}
 # Pieces of longer programs, which tests/tasks and benchmarks/ run whole.
-FRAGMENTS = {"tasks.md", "speed.md", "analyses.md", "reproduce.md", "train.md", "experiments.md"}
+FRAGMENTS = {"dump.md", "tasks.md", "speed.md", "analyses.md", "reproduce.md", "train.md", "experiments.md"}
 _BLOCK = re.compile(r"(<!-- not run: [^>]+-->\n)?```(\w*)\n(.*?)```", re.DOTALL)
 
 
@@ -131,6 +133,37 @@ def test_commands_run(
             assert end.value.code in (0, None), (arguments, capsys.readouterr().err)
             ran += 1
     assert ran >= 4
+
+
+def test_from_a_dump_to_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole page, in order, with our own small dumps and a tiny model in place of the preset `small`."""
+    monkeypatch.chdir(tmp_path)
+    for language in ("de", "th"):
+        content = (ROOT / "examples" / "wikipedia" / f"{language}.xml").read_bytes()
+        Path(f"{language}wiki-latest-pages-articles.xml.bz2").write_bytes(bz2.compress(content))
+    tiny = (
+        "--set training.updates=2 --set data.hold_out=4 --set model.lstm.cell_dim=16 --set model.lstm.projection_dim=8"
+    )
+    program = ""
+    for _, language, text in _BLOCK.findall((DOCS / "dump.md").read_text(encoding="utf-8")):
+        if language == "python":
+            program += text
+            continue
+        for line in text.replace("\\\n", " ").splitlines():
+            if line.startswith("elmo "):
+                line = line.replace("--set data.hold_out=200", tiny).replace("pretrain small", "pretrain tiny")
+                monkeypatch.setattr(sys, "argv", shlex.split(line, comments=True))
+                with pytest.raises(SystemExit) as end:
+                    main()
+                assert end.value.code in (0, None), line
+    exec(compile(program, "dump.md", "exec"), {"__name__": "__docs__"})
+    assert elmo.load("models/german").config.tokenizer == "unicode"
+    assert elmo.load("models/thai").config.tokenizer == "spacy:th"
+    assert "Am 3. Mai 1890 ging der erste Turm der Insel in Betrieb.\n" in Path("german.txt").read_text(
+        encoding="utf-8"
+    )
+    corpora = [Path("models", name, "run/corpus/tokens.u32").read_bytes() for name in ("german", "direct")]
+    assert corpora[0] == corpora[1]
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:

@@ -137,7 +137,12 @@ def test_resume(model: Path) -> None:
             ConfigError,
             "model.lstm.cell_dim=2048 does nothing with -m",
         ),
-        (["--train", "TEXT", "-o", "out", "--set", "model.tokenizer=moses"], ConfigError, "no tokenizer 'moses'"),
+        (["--train", "TEXT", "-o", "out", "--tokenizer", "moses"], ConfigError, "no tokenizer 'moses'"),
+        (
+            ["--train", "TEXT", "-o", "out", "-m", "english", "--tokenizer", "unicode"],
+            ConfigError,
+            "does nothing with -m",
+        ),
         (["--train", "TEXT", "-o", "out", "--grow"], ConfigError, "--grow needs a model .* -m"),
         (["nowhere.toml", "--train", "TEXT", "-o", "out"], ConfigError, "Cannot read nowhere.toml"),
         (["--train", "TEXT", "-o", "TEXT"], WriteError, "Cannot write"),

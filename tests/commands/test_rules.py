@@ -28,7 +28,7 @@ EXCEPT = {
     "--state": {"fill"},  # nothing comes before the sentence, so there is nothing to carry
     "--layers": {"neighbours build", "serve"},  # one vector per token
     "--seed": {"pretrain", "finetune"},  # by default the settings' seed
-    "--tokenizer": {"task vectors"},  # by default the text is tokenized
+    "--tokenizer": {"task vectors", "pretrain"},  # by default the text is tokenized; a new model has no tokenizer yet
     "--vectors": {"paper report"},  # by default learned from the report's text
     "--set": {"paper tasks", "serve"},  # changes a plan; changes the service
 }

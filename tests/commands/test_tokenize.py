@@ -49,6 +49,27 @@ def test_a_file_in_another_format_to_a_file(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"a.txt", "out.tok"}
 
 
+def test_a_dump_becomes_clean_sentences(tmp_path: Path) -> None:
+    page = "<page><ns>0</ns><text>{}</text></page>"
+    markup = page.format("'''Ink''' is [[wet|a\nfluid]]. It&amp;nbsp;dries.") + page.format("Bad {{ one.")
+    (tmp_path / "wiki.xml").write_text(f"<mediawiki>{markup}</mediawiki>", encoding="utf-8")
+    output = tmp_path / "out.txt"
+    command = ["tokenize", str(tmp_path / "wiki.xml"), "-o", str(output), "--untokenized"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert output.read_text(encoding="utf-8") == "Ink is a fluid.\nIt dries.\n"
+    assert "2 sentences, 8 tokens; skipped 1 pages with broken markup" in result.stderr
+    assert "give one of them" in str(CliRunner().invoke(app, [*command, "--offsets"]).exception)
+
+
+def test_a_broken_dump_leaves_no_output(tmp_path: Path) -> None:
+    page = "<page><ns>0</ns><text>Ink is wet.</text></page>"
+    (tmp_path / "wiki.xml").write_text(f"<mediawiki>{page}</mediawik>", encoding="utf-8")
+    result = run(str(tmp_path / "wiki.xml"), "-o", str(tmp_path / "out.txt"))
+    assert result.returncode == 2 and b"not well-formed XML" in result.stderr and result.stderr.count(b"\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["wiki.xml"]
+
+
 def test_offsets_point_into_the_sentence() -> None:
     result = run("-", "--offsets", stdin="“It’s”\n".encode())
     record = json.loads(result.stdout)

@@ -170,6 +170,11 @@ _SQUAD = json.dumps(
 )
 _SNLI = '{"sentence1": "A man runs.", "sentence2": "Someone moves.", "gold_label": "entailment"}\n'
 _SICK = "sentence_A\tsentence_B\tentailment_label\tSemEval_set\nA man.\tA cat.\tNEUTRAL\tTRAIN\n"
+_WIKIPEDIA = (
+    '<mediawiki><siteinfo><namespaces><namespace key="6">Datei</namespace></namespaces></siteinfo><page><ns>0</ns>'
+    "<revision><text>{{a|{{b}}}} '''Ink''' is [[wet|a fluid]].&lt;ref&gt;c&lt;/ref&gt; [[Datei:d|e [[f]]]]\n{|\n| g\n"
+    "|}\n* h\n[http://i j] &amp;nbsp; -{k}-</text></revision></page></mediawiki>"
+)
 _CONLLU = "# sent_id = 1\n1\tLet\tlet\tVERB\tVB\t_\t0\troot\t_\t_\n2\tgo\tgo\tVERB\tVB\t_\t1\tx\t_\t_\n\n"
 _SENSES = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<corpus lang="en"><text id="d0"><sentence id="d0.s0">'
@@ -254,6 +259,7 @@ TARGETS: dict[str, Target] = {
         _text("a.txt", "Mr. Smith left. “Why?” he asked.\n\nNobody knew: see www.a.com or a@b.org!\n"),
         partial(_sentences, "a.txt", format="text"),
     ),
+    "input, Wikipedia": Target(_text("a.xml", _WIKIPEDIA), partial(_sentences, "a.xml")),
     "input, CoNLL-U": Target(_text("a.conllu", _CONLLU), partial(_sentences, "a.conllu")),
     "input, JSON lines": Target(
         _text("a.jsonl", '{"text": "One sentence.", "id": 3}\n{"text": ["two", "tokens"], "id": null}\n'),

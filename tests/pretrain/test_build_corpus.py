@@ -49,6 +49,29 @@ def test_ids_give_the_text_back(tmp_path: Path) -> None:
     assert "skipped 0 empty files and 2 empty lines" in said[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"text": "Ink is wet.", "n": 1}\n{"text": "It dries.", "n": 2}\n'),
+        ("b.jsonl", '["Ink", "is", "wet", "."]\n["It", "dries\\n."]\n'),
+        ("c.csv", "n,text\n1,Ink is wet.\n2,It dries.\n"),
+        ("d.conllu", "1\tInk\n2\tis\n3\twet\n4\t.\n\n1\tIt\n2\tdries\n3\t.\n"),
+        ("e.xml", "<mediawiki><page><ns>0</ns><text>Ink is [[wet]]. It dries.</text></page></mediawiki>"),
+    ],
+)
+def test_the_format_goes_by_the_name(name: str, content: str, tmp_path: Path) -> None:
+    corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(write(tmp_path / name, content),)))
+    assert texts(corpus, "train") == ["Ink is wet .", "It dries ."]
+
+
+def test_skipped_pages_are_reported(tmp_path: Path) -> None:
+    page = "<page><ns>0</ns><text>{}</text></page>"
+    source = write(tmp_path / "a.xml", f"<mediawiki>{page.format('Good.')}{page.format('Bad {{ one.')}</mediawiki>")
+    said: list[str] = []
+    open_or_build(tmp_path / "corpus", DataSettings(train=(source,)), say=said.append)
+    assert said[0] == "corpus: train a: 2 words, 2 types; skipped 1 pages with broken markup"
+
+
 def test_the_vocabulary_is_a_prefix_of_the_lexicon(tmp_path: Path) -> None:
     corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(write(tmp_path / "a.txt", "a a a b b c c d\n"),)))
     assert corpus.words(corpus.vocabulary_size(5, 1)) == [*SPECIALS, "a", "b"]

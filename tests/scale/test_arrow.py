@@ -90,7 +90,7 @@ def test_through_parquet_files(folder: str, tmp_path: Path) -> None:
 def test_what_is_wrong_is_said(folder: str) -> None:
     embedder = ArrowEmbedder(ArrowSettings(folder))
     for given, expected in (
-        (pa.table({"body": ["a"], "n": ["b"]}), "several columns. Name the one that holds the text"),
+        (pa.table({"body": ["a"], "n": ["b"]}), "several columns: body, n. Name the one with the text"),
         (pa.table({"text": [1, 2]}), "is int64; expected strings"),
         (pa.table({"text": ["a"], "vectors": [1]}), "has the columns vectors already"),
     ):

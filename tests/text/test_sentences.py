@@ -44,7 +44,11 @@ CASES = [
     "Am 3. Mai kam er. |Seit dem 19. Jahrhundert, am 3. April, gilt es. |Dann nicht.",
     "He scored 3. |April came.",
     "« Oui. » |Il partit. |« Pourquoi\u00a0?\u00a0» demanda-t-il. |« Non ! » |Elle rit.",
-    "„Ja.“ |Er ging. |»Nein!« |Sie blieb.",
+    "„Ja.“ |Er ging. |»Nein!« |Sie blieb. |‚Nie.‘ |›Doch.‹ |‹Wohl.› |Er rief.",
+    "Der 1. FC Köln gewann im 2. Satz. |Am 3. und 4. Mai ruhte er. |I am 3. |Mary is 4.",
+    "¿Vienes? |¡No! |Τι κάνεις\u037e |Καλά.",
+    "ខ្ញុំទៅ។|គាត់មក។|မင်္ဂလာပါ။|နေကောင်းလား။",
+    "Chapter One\n\n|It was dark.\n|The End\n\u00a0\n|見出し\n\u3000\n|本文です。|Title\r\n\x0c\r\n|A word",
 ]
 
 
@@ -79,6 +83,9 @@ _PROSE = st.lists(
             "\n",
             "\n\n",
             "\r\n",
+            "\u00a0",
+            "\u3000\x0c",
+            "»",
         ]
     ),
     max_size=40,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+import spacy
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo.errors import ConfigError
-from elmo.text.tokenizer import TOKENIZERS, tokenize, words
+from elmo.errors import ConfigError, MissingExtraError
+from elmo.text import tokenizer
+from elmo.text.tokenizer import TOKENIZERS, check_tokenizer, tokenize, words
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -127,30 +132,90 @@ def test_an_unknown_tokenizer_is_refused_with_the_nearest_name() -> None:
         ("unicode", "Dell'anno un'ora: perché?", "Dell' anno un' ora : perché ?"),
         ("unicode", "Can't pay 3.5 km, Straße 12a.", "Can't pay 3.5 km , Straße 12a ."),
         ("unicode", "مرحبا بكم؟ 北京\u200b。", "مرحبا بكم ؟ 北 京 。"),
+        ("unicode", "می\u200cخواهم\u200f بروم. co\u00adop\ufeff", "می\u200cخواهم بروم . co\u00adop"),
         ("spacy:de", "Am 3. Mai kam z.B. Anna.", "Am 3. Mai kam z.B. Anna ."),
         ("spacy:zh", "我爱北京。", "我 爱 北 京 。"),
+        ("spacy:zh:jieba", "我爱北京 天安门。", "我 爱 北京 天安门 。"),
+        ("spacy:th", "ประเทศไทยมี 10,000 เกาะ", "ประเทศ ไทย มี 10,000 เกาะ"),
+        pytest.param(
+            "spacy:ja", "東京タワーへ行く。New Yorkは遠い", "東京 タワー へ 行く 。 New York は 遠い",
+            marks=pytest.mark.slow,  # its dictionary is too large for the fast tests
+        ),
     ],
-)
+)  # fmt: skip
 def test_tokenizers_by_name(name: str, text: str, expected: str) -> None:
-    pytest.importorskip("regex" if name == "unicode" else "spacy")
     assert words(text, name) == expected.split(" ")
     assert [text[token.start : token.stop] for token in tokenize(text, name)] == expected.split(" ")
 
 
-@given(st.one_of(st.text(), _PROSE))
-def test_unicode_words_are_where_they_say(text: str) -> None:
-    pytest.importorskip("regex")
-    tokens = tokenize(text, "unicode")
+_MIXED = st.lists(
+    st.sampled_from(
+        [*"กงาำิ่์เๆ๐ .,\n\u200b\u3000東京都に行くカ我爱北aB1'-%", "New York", "10,000", "ﷺ", "㍿", "é", "👍🏽"]
+    )
+).map("".join)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["unicode", "spacy:de", "spacy:zh", "spacy:zh:jieba", "spacy:th", pytest.param("spacy:ja", marks=pytest.mark.slow)],
+)
+@given(text=st.one_of(st.text(), _PROSE, _MIXED))
+@settings(deadline=None)
+def test_tokens_are_where_they_say(name: str, text: str) -> None:
+    tokens = tokenize(text, name)
     assert all(text[token.start : token.stop] == token.text for token in tokens)
+    assert all(token.text and not re.search(r"\s", token.text) for token in tokens)
     assert all(left.stop <= right.start for left, right in pairwise(tokens))
     covered = {place for token in tokens for place in range(token.start, token.stop)}
     assert all(place in covered for place, character in enumerate(text) if character.isalnum())
 
 
+@pytest.mark.parametrize("name", ["spacy:th", "spacy:zh:jieba", pytest.param("spacy:ja", marks=pytest.mark.slow)])
+def test_a_long_text_is_split_in_parts(name: str) -> None:
+    """SudachiPy refuses more than 49,149 bytes."""
+    sentence = {"spacy:th": "ประเทศไทยมีเกาะ ", "spacy:zh:jieba": "我爱北京。", "spacy:ja": "東京へ行く。"}[name]
+    assert words(sentence * 5000, name) == words(sentence, name) * 5000
+
+
+def test_spacy_keeps_no_words_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    blank = spacy.blank
+    monkeypatch.setattr(spacy, "blank", lambda *given, **more: made.append(blank(*given, **more)) or made[-1])
+    tokenizer._tokenizer.cache_clear()
+    assert words("Unerhörtes steht hier.", "spacy:de") == ["Unerhörtes", "steht", "hier", "."]
+    assert len(made) == 1 and "Unerhörtes" not in made[0].vocab.strings
+
+
+def test_several_threads_use_one_tokenizer() -> None:
+    texts = [f"Wort{number} kam z.B. am Tag {number}." for number in range(400)]
+    expected = [words(text, "spacy:de") for text in texts]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda text: words(text, "spacy:de"), texts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [
+        ("unicode", "regex", "unicode"),
+        ("spacy:de", "spacy", "spacy"),
+        ("spacy:th", "pythainlp", "thai"),
+        ("spacy:ja", "sudachipy", "japanese"),
+        ("spacy:zh:jieba", "jieba", "chinese"),
+    ],
+)
+def test_a_missing_library_is_named(name: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [package, *(known for known in sys.modules if known.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, module, None)
+    tokenizer._tokenizer.cache_clear()
+    with pytest.raises(MissingExtraError, match=rf"{package}.*elmo-torch\[{extra}\]"):
+        check_tokenizer(name)
+
+
 def test_a_language_that_spacy_lacks_is_refused() -> None:
-    pytest.importorskip("spacy")
     with pytest.raises(ConfigError, match="spaCy has no tokenizer for 'zzz' here"):
         words("a", "spacy:zzz")
+    with pytest.raises(ConfigError, match="There is no tokenizer 'spacy:de:jieba'"):
+        words("a", "spacy:de:jieba")
 
 
 # What each alternative of the expression could be made to scan again and again; in quadratic time it takes hours.
@@ -181,12 +246,10 @@ def test_long_runs_take_linear_time(text: str) -> None:
 
 @pytest.mark.parametrize("unit", ["a", "\u0301", "\u200d", "\U0001f1e6", "a'", "1.", "_"], ids=ascii)
 def test_long_runs_take_linear_time_with_unicode_boundaries(unit: str) -> None:
-    pytest.importorskip("regex")
     assert sum(map(len, words(unit * 300_000, "unicode"))) <= len(unit) * 300_000
 
 
 def test_a_long_run_of_flags_is_split_into_flags() -> None:
-    pytest.importorskip("regex")
     assert words("a" + "\U0001f1e6\U0001f1e7" * 1001 + "b", "unicode") == ["a", *["\U0001f1e6\U0001f1e7"] * 1001, "b"]
 
 

@@ -79,6 +79,8 @@ def embed(
     with _message_when_stopped(file.output), _progress_bar(rows.progress) as show:
         if_exists: IfExists = "resume" if file.resume else "replace" if file.force else "fail"
         report = embed_to_file(embedder, sentences, output, if_exists=if_exists, columns=rows, progress=show)
+    if note := rows.progress.skipped_note():
+        typer.echo(f"elmo: {file.output}{note}", err=True)
     _print_summary(report, embedder.model.config, file.output, time.monotonic() - started)
 
 

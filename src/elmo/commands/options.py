@@ -44,7 +44,7 @@ InputFormat = Annotated[
     str,
     typer.Option(
         "--format",
-        help="text, lines, tokens, conllu, csv, tsv, jsonl or parquet; auto chooses by the file's name.",
+        help="text, wikipedia, lines, tokens, conllu, csv, tsv, jsonl or parquet; auto chooses by the file's name.",
     ),
 ]
 Column = Annotated[

@@ -1,4 +1,4 @@
-"""`elmo pretrain`: train a biLM on plain text."""
+"""`elmo pretrain`: train a biLM on text."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from elmo.commands import options
 from elmo.commands.training_run import RunOptions, carry_out, choose_settings, locked_folder, prepare
 from elmo.errors import ConfigError
 from elmo.settings import assignment, to_toml
+from elmo.text.tokenizer import TOKENIZERS
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,12 @@ class StartOptions:
     grow: Annotated[
         bool, typer.Option("--grow", help="Enlarge that model to the sizes of the settings; its outputs stay the same.")
     ] = False
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The tokenizer of the text, which the model records: {', '.join(TOKENIZERS)}. Default: ptb-like."
+        ),
+    ] = None
 
 
 @options.option_groups
@@ -38,12 +45,14 @@ def pretrain(
     resume: Annotated[Path | None, typer.Option(help="The folder of a run to resume.")] = None,
     cache: Annotated[Path | None, typer.Option(help="The folder of the text as ids. Default: inside the run.")] = None,
 ) -> None:
-    """Train a biLM on plain text. It can be stopped any time and resumed with --resume."""
+    """Train a biLM on text. It can be stopped any time and resumed with --resume."""
     world, say = prepare(compute)
     from elmo.checkpoints.pretrained import load
     from elmo.pretrain import start
     from elmo.pretrain.settings import OriginSettings, PretrainSettings
 
+    if origin.tokenizer is not None:
+        run = replace(run, overrides=[*(run.overrides or ()), assignment("model.tokenizer", origin.tokenizer)])
     changes = run.changes() + ([] if cache is None else [assignment("origin.cache", str(cache))])
     if resume is not None:
         if settings or origin != StartOptions() or replace(run, overrides=None, seed=None) != RunOptions():

@@ -12,7 +12,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from elmo.commands import options
-from elmo.errors import InputError
+from elmo.errors import ConfigError, InputError
 from elmo.storage.atomic import atomic_file
 from elmo.text.inputs import RowOptions, Sentence, read_sentences
 
@@ -28,29 +28,36 @@ def tokenize(
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Write JSON lines with every token's offsets in its sentence.")
     ] = False,
+    untokenized: Annotated[
+        bool, typer.Option("--untokenized", help="Write the sentences as they are, without splitting them into tokens.")
+    ] = False,
 ) -> None:
     """Split text into sentences and tokens, as the bundled model does: one sentence per line, spaces between tokens.
 
     `--format tokens` reads such lines again.
     """
+    if offsets and untokenized:
+        raise ConfigError("--offsets writes tokens and --untokenized leaves them out; give one of them.")
+    rows = RowOptions(text.column, id_column)
     sentences = read_sentences(
         inputs,
         format=text.input_format,
         tokenizer=text.tokenizer or "ptb-like",
-        columns=RowOptions(text.column, id_column),
+        columns=rows,
         offsets=offsets,
     )
+    to_line = _json_line if offsets else _untokenized_line if untokenized else _plain_line
     num_sentences = num_tokens = num_empty = 0
     with _open_output(output) as stream:
         for sentence in sentences:
-            line = _json_line(sentence) if offsets else _plain_line(sentence)
-            stream.write(line.encode("utf-8", "replace") + b"\n")
+            stream.write(to_line(sentence).encode("utf-8", "replace") + b"\n")
             num_sentences += 1
             num_tokens += len(sentence.tokens)
             num_empty += not sentence.tokens
     if output is not None:
         empty = f", {num_empty} sentences empty" if num_empty else ""
-        typer.echo(f"{output}: {num_sentences} sentences, {num_tokens} tokens{empty}", err=True)
+        note = rows.progress.skipped_note()
+        typer.echo(f"{output}: {num_sentences} sentences, {num_tokens} tokens{empty}{note}", err=True)
 
 
 def _plain_line(sentence: Sentence) -> str:
@@ -62,6 +69,11 @@ def _plain_line(sentence: Sentence) -> str:
             "show. Use --offsets, which writes JSON."
         )
     return line
+
+
+def _untokenized_line(sentence: Sentence) -> str:
+    """The sentence on one line: a wrapped one has line ends inside."""
+    return " ".join(sentence.tokens if sentence.text is None else sentence.text.split())
 
 
 def _json_line(sentence: Sentence) -> str:

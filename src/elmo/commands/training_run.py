@@ -66,7 +66,9 @@ class RunOptions:
 
     train: Annotated[
         list[str] | None,
-        typer.Option("--train", help="Text to train on: files or quoted patterns, one sentence per line."),
+        typer.Option(
+            "--train", help="Text to train on: files with one sentence per line, Wikipedia dumps, or quoted patterns."
+        ),
     ] = None
     heldout: Annotated[
         list[str] | None, typer.Option("--heldout", help="Text to measure perplexity on, given as for --train.")

@@ -31,8 +31,10 @@ from elmo.pretrain.settings import DataSettings, Source
 from elmo.storage.atomic import atomic_file, write_atomic
 from elmo.storage.digest import digest, file_digest
 from elmo.storage.locks import locked
-from elmo.text.inputs.files import ReadProgress, find_sources, read_lines
 from elmo.text.inputs.files import Source as TextFile
+from elmo.text.inputs.files import find_sources
+from elmo.text.inputs.formats import READERS, RowOptions
+from elmo.text.inputs.reader import choose_format
 from elmo.text.tokenizer import compare_tokens, words
 from elmo.text.vocabulary import Vocabulary
 
@@ -48,19 +50,23 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class _Text:
-    """The sentences of one source: all lines of its files, or the part that `hold_out` gives it."""
+    """The sentences of one source: all that its files hold, or the part that `hold_out` gives it."""
 
     source: Source
     role: str
     files: list[Path]
     hold_out: int = 0
 
-    def sentences(self, tokenizer: str) -> Iterator[list[str]]:
-        """The tokens of every line, of empty ones too."""
+    def sentences(self, tokenizer: str, options: RowOptions | None = None) -> Iterator[list[str]]:
+        """The tokens of every line or row, of empty ones too. `options` counts what was skipped."""
         number = 0
         for path in self.files:
-            for _, line in read_lines(TextFile(path), ReadProgress()):
-                tokens = words(line, tokenizer)
+            for row in READERS[choose_format(path.name, "auto")](TextFile(path), options or RowOptions()):
+                if isinstance(row.value, list):
+                    # Tokens of JSON or CoNLL-U may contain line ends, which the lexicon's words cannot.
+                    tokens = words(" ".join(row.value), "whitespace")
+                else:
+                    tokens = words(row.value or "", tokenizer)
                 # Through all files, and without empty lines: where every second line is empty, so is every 20th.
                 number += bool(tokens)
                 if not self.hold_out or (number % self.hold_out == 0) == (self.role == "heldout"):
@@ -73,7 +79,6 @@ class _Tally:
 
     text: _Text
     counts: Counter[str] = field(default_factory=Counter)
-    empty_lines: int = 0
 
 
 def open_or_build(
@@ -176,12 +181,11 @@ def _build(folder: Path, texts: list[_Text], recipe: dict[str, Any], vocabulary:
 
 
 def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:
-    tally = _Tally(text)
-    for tokens in text.sentences(tokenizer):
-        if tokens:
-            tally.counts.update(tokens)
-        else:
-            tally.empty_lines += 1
+    tally, options = _Tally(text), RowOptions()
+    empty_lines = 0
+    for tokens in text.sentences(tokenizer, options):
+        tally.counts.update(tokens)
+        empty_lines += not tokens
     where = f"{text.role} {text.source.name}"
     if not tally.counts and text.hold_out and text.role == "heldout":
         raise InputError(
@@ -191,10 +195,11 @@ def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:
     if not tally.counts:
         raise InputError(f"There are no words in {where}: {_names(text.files)}. Check that the files were written.")
     empty_files = sum(path.stat().st_size == 0 for path in text.files)
-    skipped = f"; skipped {empty_files:,} empty files and {tally.empty_lines:,} empty lines"
+    skipped = f"; skipped {empty_files:,} empty files and {empty_lines:,} empty lines"
     say(
         f"corpus: {where}: {tally.counts.total():,} words, {len(tally.counts):,} types"
-        + (skipped if empty_files or tally.empty_lines else "")
+        + (skipped if empty_files or empty_lines else "")
+        + options.progress.skipped_note()
     )
     return tally
 

@@ -24,7 +24,7 @@ class Source(Settings):
     """A set of text files."""
 
     name: str = required("The name of the source in the log.")
-    files: tuple[str, ...] = required("Paths or globs; .gz, .xz and .zst files are decompressed.")
+    files: tuple[str, ...] = required("Paths or globs of lines, Wikipedia dumps (.xml) or tables, compressed or not.")
     weight: float = setting(
         1.0, "How often an epoch reads each sentence: 2 means twice, 0.5 means a random half of them.", above=0
     )

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from elmo.errors import ConfigError, InputError
 from elmo.scale.partitions import Partition, open_filesystem
 from elmo.text.inputs.files import ReadProgress, Source
-from elmo.text.inputs.formats import READERS, TABLES, Row, RowOptions, choose_columns
+from elmo.text.inputs.formats import DOCUMENTS, READERS, TABLES, Row, RowOptions, choose_columns
 from elmo.text.sentences import split_sentences
 
 _BATCH_ROWS = 8192
@@ -132,7 +132,7 @@ def _unsplit_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
     else:
         kind = pa.list_(pa.string()) if _holds_tokens(partition, choice) else pa.string()
         fields = [pa.field(choice.column, kind), *(pa.field(name, pa.string()) for name in choice.keep)]
-    if partition.format == "text":
+    if partition.format in DOCUMENTS:
         fields.insert(0, _SENTENCE)
     return pa.schema([("source", pa.string()), ("id", pa.int64()), *fields])
 
@@ -142,7 +142,7 @@ def _holds_tokens(partition: Partition, choice: RowChoice) -> bool:
 
 
 def _is_split(partition: Partition, choice: RowChoice) -> bool:
-    return choice.split_sentences and partition.format != "text"  # which gives sentences already
+    return choice.split_sentences and partition.format not in DOCUMENTS  # these are split already
 
 
 def _batches(partition: Partition, choice: RowChoice) -> Iterator[pa.RecordBatch]:
@@ -174,7 +174,7 @@ def _check_kind(row: Row, partition: Partition, choice: RowChoice) -> None:
 
 
 def _as_batch(rows: list[Row], partition: Partition, schema: pa.Schema, first: int) -> pa.RecordBatch:
-    is_text = partition.format == "text"
+    is_text = partition.format in DOCUMENTS
     columns: list[Iterable[Any]] = [
         [partition.source] * len(rows),
         [0 if is_text else row.offset for row in rows],

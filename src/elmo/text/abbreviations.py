@@ -40,5 +40,8 @@ GERMAN_NUMBERED = word_set(
 SHARED_MONTHS = word_set("April August September November")
 """The months that English and German spell alike."""
 
-GERMAN_BEFORE_DATES = word_set("am vom zum bis den dem der des ab seit und")
-"""Stand before a date in German."""
+GERMAN_BEFORE_ORDINALS = word_set("im vom zum zur beim der dem den des als")
+"""Stand before a number in German, and hardly ever before the last word of a sentence in other languages."""
+
+GERMAN_BEFORE_DATES = word_set("am bis ab seit und")
+"""Stand before a date in German, but mean something else in other languages."""

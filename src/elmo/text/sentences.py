@@ -6,8 +6,9 @@
 Rules, not a model. A sentence ends at . ! ? or … (closing quotes and brackets go with it) if white space follows and
 the next word looks like a beginning: it opens with a capital, a digit, a quote or a bracket. Abbreviations, initials
 and acronyms before a capital end it only where the next word is one that hardly ever is part of a name ("The", "He").
-German ordinals ("am 3. Mai") do not end it. A blank line ends a sentence always; a single line end is a space, since
-wrapped text is common. The full stops of Chinese, Japanese and Hindi end a sentence with or without a space.
+German ordinals ("am 3. Mai") do not end it. A blank line always ends a sentence, also a heading; a single line end is
+a space, since wrapped text is common. The full stops of Chinese, Japanese, Hindi, Khmer and Burmese end a sentence with
+or without a space. Thai has none: a paragraph is a sentence.
 
 Left out: ends without a space ("end.Next"), ends before a lower-case word, quoted sentences inside a sentence when a
 name follows them ("“Stop!” Smith cried." is cut after the quote), and headings without a blank line after them.
@@ -24,6 +25,7 @@ from elmo.text.abbreviations import (
     CLOSING,
     DATES,
     GERMAN_BEFORE_DATES,
+    GERMAN_BEFORE_ORDINALS,
     GERMAN_NUMBERED,
     NUMBERED,
     SHARED_MONTHS,
@@ -96,17 +98,17 @@ class _End(NamedTuple):
     scanned: int
 
 
-_MARKS, _UNSPACED_MARKS = ".!?…؟۔։።", "。！？｡।॥"
-_CLOSERS = "\"'”’»)]}」』）】"
-_OPENERS = "\"'“‘«([{„¿¡*_「『（"
+_MARKS, _UNSPACED_MARKS = ".!?…؟۔։።\u037e", "。！？｡।॥။។៕"
+_CLOSERS = "\"'”’»›)]}」』）】"
+_OPENERS = "\"'“‘«‹([{„‚¿¡*_「『（"
+_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 # A run of marks is tried from its first one alone, and once: a page of dots would take its length squared. Right after
 # a mark, “ and « close what German opened („Ja.“, »Ja.«); French has a space before its » .
 _CANDIDATE = re.compile(
-    rf"(?<![{_MARKS}])[{_MARKS}]++[{re.escape(_CLOSERS)}“«]*+(?:[ \u00a0\u202f]»(?=\s))?+(?=\s)"
-    rf"|[{_UNSPACED_MARKS}]+[{re.escape(_CLOSERS)}]*|\n[ \t\r]*\n"
+    rf"(?<![{_MARKS}])[{_MARKS}]++[{re.escape(_CLOSERS)}“‘«‹]*+(?:[ \u00a0\u202f]»(?=\s))?+(?=\s)"
+    rf"|[{_UNSPACED_MARKS}]+[{re.escape(_CLOSERS)}]*|{_BLANK_LINE.pattern}"
 )
 _BLANK = re.compile(r"\s")
-_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 # A candidate is judged by the blanks and the beginning of the word after it, and by the words before it.
 _AFTER = re.compile(rf"(\s{{0,{_MAX_BLANKS}}})(\S{{0,30}})")
 _BEFORE = re.compile(r"(\S*)\s+(\S*)\Z")
@@ -153,7 +155,8 @@ def _next_end(buffer: str, begin: int, scanned: int, *, at_end: bool) -> _End:
     if cut := _cut(buffer, begin, position, len(buffer)):
         return _End(cut, cut)
     # A candidate may have begun here that the next chunk completes.
-    return _End(None, max(position, len(buffer.rstrip(_MARKS + _UNSPACED_MARKS + _CLOSERS + " \t\r\n"))))
+    unfinished = len(buffer.rstrip().rstrip(_MARKS + _UNSPACED_MARKS + _CLOSERS + " \u00a0\u202f"))
+    return _End(None, max(position, unfinished))
 
 
 def _cut(buffer: str, begin: int, scanned: int, stop: int) -> int | None:
@@ -184,9 +187,10 @@ def _is_end(before: str, marks: str, next_word: str) -> bool:
 
 
 def _is_german_ordinal(previous: str, opening: str) -> bool:
-    """Whether a number with a period is one of German's ordinals ("am 3. Mai", "im 19. Jahrhundert")."""
-    next_word = re.split(r"\W", opening, maxsplit=1)[0]
-    return next_word in GERMAN_NUMBERED or (next_word in SHARED_MONTHS and previous.lower() in GERMAN_BEFORE_DATES)
+    """Whether a number with a period is one of German's ordinals ("am 3. Mai", "der 1. FC Köln")."""
+    next_word, previous = re.split(r"\W", opening, maxsplit=1)[0], previous.lower()
+    is_date = next_word in SHARED_MONTHS and previous in GERMAN_BEFORE_DATES
+    return is_date or next_word in GERMAN_NUMBERED or previous in GERMAN_BEFORE_ORDINALS
 
 
 def _is_end_after(word: str, previous: str, opening: str) -> bool:

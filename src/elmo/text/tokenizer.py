@@ -3,12 +3,14 @@
     ptb-like      English as our models were trained on it (`ptb_like.py`); serves most languages with spaces
     whitespace    splits at ASCII space, tab and line end only, and changes nothing: for text that is tokenized already
     unicode       the words of Unicode's UAX 29; French and Italian elisions are words (`l' eau`)
-    spacy:LANG    spaCy's tokenizer of a language, such as spacy:th or spacy:zh
+    spacy:LANG    spaCy's tokenizer of a language, such as spacy:th, spacy:ja or spacy:zh (its characters one by one;
+                  spacy:zh:jieba finds words)
 
     >>> words("Mr. Smith didn't pay.")
     ['Mr.', 'Smith', 'did', "n't", 'pay', '.']
 
-A model records the tokenizer of its training text, and every command uses it by default.
+No token is empty or contains a space, tab or line end: a line of tokens with spaces between them can be read again. A
+model records the tokenizer of its training text, and every command uses it by default.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple
 
-from elmo.errors import ConfigError, needs
+from elmo.errors import ConfigError, MissingExtraError, needs
 from elmo.text import ptb_like
 
 TOKENIZERS = ("ptb-like", "whitespace", "unicode", "spacy:LANG")
@@ -99,6 +102,9 @@ def compare_tokens(sentences: Iterable[Sequence[str]], name: str) -> TokenCompar
 
 
 _BLANK_SEPARATED = re.compile(r"[^ \t\n]+")
+_UNBROKEN = re.compile(r"\S+")
+_DIRECTION_MARKS = "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+"""Direction marks and the like, which UAX 29 leaves at the end of the word before them."""
 _FLAGS = re.compile("((?:[\U0001f1e6-\U0001f1ff]{2}){100})")
 _ELISION = re.compile(
     r"(?i)(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|(?:de|da|ne|su|a|co|que)ll|gl|un|quest|nient|sant|dov|cos)['’](?=\w)"
@@ -114,8 +120,8 @@ def _tokenizer(name: str) -> Callable[[str], Iterable[ptb_like.Piece]]:
         return lambda text: [(match.group(), *match.span()) for match in _BLANK_SEPARATED.finditer(text)]
     if name == "unicode":
         return _unicode_tokenizer()
-    if re.fullmatch(r"spacy:[a-z]{2,3}", name):
-        return _spacy_tokenizer(name.removeprefix("spacy:"))
+    if spacy_name := re.fullmatch(r"spacy:(?:([a-z]{2,3})|(zh):(jieba))", name):
+        return _spacy_tokenizer(spacy_name[1] or spacy_name[2], spacy_name[3])
     near = get_close_matches(name, TOKENIZERS, n=1, cutoff=0.3) or ["ptb-like"]
     raise ConfigError(f"There is no tokenizer {name!r}; there are {', '.join(TOKENIZERS)}. Did you mean {near[0]!r}?")
 
@@ -126,30 +132,56 @@ def _unicode_tokenizer() -> Callable[[str], Iterable[ptb_like.Piece]]:
     boundary = regex.compile(r"\b", regex.WORD | regex.V1)
 
     def pieces(text: str) -> Iterable[ptb_like.Piece]:
-        start = 0
-        # `regex` counts the flags before each boundary; a long run of them is split in advance, or it takes hours.
-        for word in (word for part in _FLAGS.split(text) for word in boundary.split(part)):
-            stop = start + len(word)
-            # Blanks and invisible characters stand between words.
-            if word and (word.isprintable() or word.isalnum()) and not word.isspace():
-                if elided := _ELISION.match(word):
-                    yield elided.group(), start, start + elided.end()
-                    word, start = word[elided.end() :], start + elided.end()
-                yield word, start, stop
-            start = stop
+        for run in _UNBROKEN.finditer(text):
+            stop = run.start()
+            # `regex` counts the flags before each boundary; a long run of them is split in advance, or it takes hours.
+            for part in (part for flags in _FLAGS.split(run.group()) for part in boundary.split(flags)):
+                start, stop = stop, stop + len(part)
+                word = part.rstrip(_DIRECTION_MARKS)
+                # Invisible characters stand between words; joiners inside a word are part of it.
+                if word.isalnum() or any(map(str.isprintable, word)):
+                    if elided := _ELISION.match(word):
+                        yield elided.group(), start, start + elided.end()
+                        word, start = word[elided.end() :], start + elided.end()
+                    yield word, start, start + len(word)
 
     return pieces
 
 
-def _spacy_tokenizer(language: str) -> Callable[[str], Iterable[ptb_like.Piece]]:
+_SEGMENTERS = {"th": ("pythainlp", "thai"), "ja": ("sudachipy", "japanese")}
+"""The libraries that spaCy needs for languages without spaces, and our extras for them."""
+# SudachiPy refuses texts of more than 49,149 bytes, also after its normalization, which can make them ten times longer.
+_PART = re.compile(r"(?s).{1,1000}\Z|.{1,999}[\s。、]|.{1,1000}")
+
+
+def _spacy_tokenizer(language: str, segmenter: str | None) -> Callable[[str], Iterable[ptb_like.Piece]]:
     with needs("spacy", extra="spacy"):
         import spacy
+    if segmenter == "jieba":
+        with needs("jieba", extra="chinese"):
+            import jieba
+        jieba.setLogLevel("WARNING")
+    config = {"nlp": {"tokenizer": {"segmenter": segmenter}}} if segmenter else {}
     try:
-        split: Any = spacy.blank(language).tokenizer
-    except ImportError as error:  # no such language, or a segmenter of its own is missing
+        nlp: Any = spacy.blank(language, config=config)
+    except ImportError as error:  # no such language, or a segmenter is missing
+        if language in _SEGMENTERS:
+            raise MissingExtraError(*_SEGMENTERS[language]) from error
         raise ConfigError(f"spaCy has no tokenizer for {language!r} here: {' '.join(str(error).split())}") from error
+    lock = Lock()  # a memory zone belongs to one thread
 
     def pieces(text: str) -> Iterable[ptb_like.Piece]:
-        return [(word.text, word.idx, word.idx + len(word.text)) for word in split(text) if not word.is_space]
+        found: list[ptb_like.Piece] = []
+        for part in _PART.finditer(text):
+            # Without a memory zone spaCy keeps every word that it has ever seen.
+            with lock, nlp.memory_zone():
+                places = [(part.start() + word.idx, word.text) for word in nlp.tokenizer(part.group())]
+            # Some languages have tokens with blanks inside, such as "New York" in Japanese.
+            found += [
+                (match.group(), start + match.start(), start + match.end())
+                for start, word in places
+                for match in _UNBROKEN.finditer(word)
+            ]
+        return found
 
     return pieces

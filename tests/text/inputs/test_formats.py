@@ -174,7 +174,7 @@ def test_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
-        ("a.csv", "a,b\n1,2\n", {}, "several columns. Name the one that holds the text \\(--column\\): a, b"),
+        ("a.csv", "a,b\n1,2\n", {}, "several columns: a, b. Name the one with the text \\(--column\\)"),
         ("a.csv", "a,b\n1,2\n", {"column": "c"}, "no column 'c' \\(--column\\). It has: a, b"),
         ("a.csv", "a,b\n1,2\n", {"column": "5"}, "has 2 columns; there is no column 5"),
         ("a.csv", "a,text\n1,2\n3\n", {}, "line 3: 1 columns, but column 2"),

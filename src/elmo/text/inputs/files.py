@@ -48,6 +48,12 @@ class ReadProgress:
     """Bytes as they lie on disk, compressed or not."""
     bytes_total: int | None = 0
     """None while standard input is among the sources: nobody knows its length."""
+    skipped_pages: int = 0
+    """Pages of Wikipedia dumps whose markup is broken, or which are too long."""
+
+    def skipped_note(self) -> str:
+        """What was skipped, to follow a report."""
+        return f"; skipped {self.skipped_pages:,} pages with broken markup" if self.skipped_pages else ""
 
 
 class Line(NamedTuple):

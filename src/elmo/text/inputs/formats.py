@@ -1,6 +1,7 @@
 """One reader per input format: a source -> its rows.
 
     text      documents, split into sentences: a sentence is a row
+    wikipedia the articles of a MediaWiki dump, split into sentences (`wikipedia.py`)
     lines     a line is a row
     tokens    the same, with words separated by ASCII spaces or tabs; nothing else is touched
     conllu    a sentence is a row, of its words; multiword ranges and empty nodes are left out
@@ -26,6 +27,7 @@ from typing import Any
 from elmo.errors import InputError, needs
 from elmo.storage.json_file import parse_json
 from elmo.text.inputs.files import Line, ReadProgress, Source, read_located_lines, read_pieces
+from elmo.text.inputs.wikipedia import read_articles
 from elmo.text.sentences import split_sentences
 from elmo.text.tokenizer import words
 
@@ -41,7 +43,8 @@ class Row:
     line: int
     """The line it begins on, from 1; the row in Parquet."""
     offset: int
-    """The byte at which this line begins; in `text`, the character at which the sentence does."""
+    """The byte at which this line begins; in `text`, the character at which the sentence does; in `wikipedia`, the
+    byte at which its page does."""
     column: str = "text"
     """The column that holds the value."""
     id: str | None = None
@@ -83,6 +86,12 @@ def read_text(source: Source, options: RowOptions) -> Iterator[Row]:
             line_ends.popleft()
             line += 1
         yield Row(sentence.text, line, sentence.start)
+
+
+def read_wikipedia(source: Source, options: RowOptions) -> Iterator[Row]:
+    for article in read_articles(source, options.progress):
+        for sentence in split_sentences(article.text):
+            yield Row(sentence.text, article.line, article.offset)
 
 
 def read_sentence_lines(source: Source, options: RowOptions) -> Iterator[Row]:
@@ -218,7 +227,8 @@ def choose_columns(options: RowOptions, names: list[str], where: str) -> _Column
     usual = [name for name in names if name.lower() in _USUAL_COLUMNS]
     if len(usual) == 1 or len(names) == 1:
         return _Columns((usual or names)[0], options.id_column, options.keep)
-    raise InputError(f"{where} has several columns. Name the one that holds the text (--column): {', '.join(names)}.")
+    found = ", ".join(names)
+    raise InputError(f"{where} has several columns: {found}. Name the one with the text (--column), or call it text.")
 
 
 def read_jsonl(source: Source, options: RowOptions) -> Iterator[Row]:
@@ -285,6 +295,7 @@ def _as_string(value: Any) -> str | None:
 
 READERS: dict[str, Callable[[Source, RowOptions], Iterator[Row]]] = {
     "text": read_text,
+    "wikipedia": read_wikipedia,
     "lines": read_sentence_lines,
     "tokens": read_token_lines,
     "conllu": read_conllu,
@@ -294,3 +305,5 @@ READERS: dict[str, Callable[[Source, RowOptions], Iterator[Row]]] = {
     "parquet": read_parquet,
 }
 TABLES = ("csv", "tsv", "jsonl", "parquet")
+DOCUMENTS = ("text", "wikipedia")
+"""Running text, whose sentences have no rows of their own in the file."""

@@ -30,6 +30,7 @@ _BY_SUFFIX = {
     ".pq": "parquet",
     ".tok": "tokens",
     ".tokens": "tokens",
+    ".xml": "wikipedia",
 }
 
 
@@ -61,7 +62,10 @@ def choose_format(name: str, format: str) -> str:
         raise ConfigError(
             f"There is no input format {format!r}; there are {', '.join(FORMATS)}. Did you mean {near[0]!r}?"
         )
-    return _BY_SUFFIX.get(format_suffix(name), "lines") if format == "auto" else format
+    if format != "auto":
+        return format
+    # The parts of a large dump are named like dewiki-pages-articles1.xml-p1p297012.bz2.
+    return _BY_SUFFIX.get(format_suffix(name).partition("-")[0], "lines")
 
 
 def check_columns(options: RowOptions, formats: Iterable[str], name: str) -> None:
