@@ -3,7 +3,7 @@ import torch
 
 from elmo.errors import InputError
 from elmo.text.characters import CharacterScheme
-from elmo.text.indexer import TokenIndexer
+from elmo.text.indexer import TokenIndexer, distinct_ids
 
 INDEXER = TokenIndexer(CharacterScheme.utf8(), None)
 
@@ -43,3 +43,17 @@ def test_a_string_is_not_split_into_letters() -> None:
 def test_a_batch_moves_whole() -> None:
     moved = INDEXER.batch([["a"]]).to("meta")
     assert {moved.positions.device, moved.lengths.device, moved.words.characters.device} == {torch.device("meta")}
+
+
+def test_ids_of_words_are_numbered_as_words_are() -> None:
+    scheme, sentences = CharacterScheme.utf8(), [["a", "river", "a"], [], ["bank"]]
+    batch = INDEXER.batch(sentences)
+    spelled = torch.zeros(3, 3, scheme.max_characters, dtype=torch.long)
+    for row, tokens in zip(spelled, sentences, strict=True):
+        for place, token in enumerate(tokens):
+            row[place] = torch.tensor(scheme.encode_word(token))
+    markers = torch.tensor([scheme.encode_word("<S>"), scheme.encode_word("</S>")])
+    rows, positions, lengths = distinct_ids(spelled, (spelled > 0).any(dim=-1), markers)
+    assert batch.words.characters is not None
+    assert len(rows) == len(batch.words) and torch.equal(lengths, batch.lengths)
+    assert torch.equal(rows[positions][..., : batch.words.characters.shape[1]], batch.words.characters[batch.positions])

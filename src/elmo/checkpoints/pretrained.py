@@ -164,6 +164,11 @@ def _suggestion(path: Path) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+def as_bilm(model: PretrainedBiLM | str | Path | None) -> PretrainedBiLM:
+    """A model that was opened before, or the one that `load` opens by this name."""
+    return model if isinstance(model, PretrainedBiLM) else load(model)
+
+
 def load(name: str | Path | None = None, *, precision: str = "float32", **options: Any) -> PretrainedBiLM:
     """Open an ELMo model: ours, bilm-tf's, AllenNLP's or ELMoForManyLangs'; without a name, the bundled one.
 

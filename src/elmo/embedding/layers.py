@@ -78,9 +78,13 @@ class LayerChoice:
         return (self.num_layers, *tokens, dim) if self.form == "all" else (*tokens, self.num_layers * dim)
 
 
-def names_all(spec: LayerSpec) -> bool:
-    """Whether every layer is kept separately, which is refused where each token must have one vector."""
-    return isinstance(spec, str) and spec.strip().lower() == "all"
+def refuse_all(spec: LayerSpec, reason: str) -> None:
+    """For those who need one vector where "all" gives one for each layer; `reason` says who."""
+    if isinstance(spec, str) and spec.strip().lower() == "all":
+        raise ConfigError(
+            f"layers='all' gives one vector for each layer, but {reason}. Use 'concat' for the layers side by side, "
+            "'average', 'top', an index or weights."
+        )
 
 
 def choose_layers(spec: LayerSpec, num_layers: int) -> LayerChoice:

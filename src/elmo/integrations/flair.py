@@ -5,8 +5,8 @@
     embedding.embed(sentence)
     sentence[5].get_embedding()
 
-The tokens are Flair's. With StackedEmbeddings and SequenceTagger it goes wherever Flair's own go, and a saved tagger
-holds the biLM. The vectors are fixed: the biLM is not trained by Flair. Flair 0.15 wants transformers 4, so it does not
+The tokens are Flair's. It works in StackedEmbeddings and SequenceTagger like Flair's own embeddings, and a saved tagger
+holds the biLM. The vectors are fixed: Flair does not train the biLM. Flair 0.15 needs transformers 4, so it does not
 share an environment with sentence-transformers 6. Left out: learned mixes (`elmo.ElmoLayer`).
 """
 
@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.checkpoints.pretrained import PretrainedBiLM, as_bilm
 from elmo.embedding.embedder import Embedder
-from elmo.embedding.layers import LayerSpec, names_all
-from elmo.errors import ConfigError, needs
+from elmo.embedding.layers import LayerSpec, refuse_all
+from elmo.errors import needs
 
 with needs("flair", extra="flair"):
     import flair
@@ -41,17 +41,13 @@ class ElmoEmbeddings(TokenEmbeddings):
         batch_tokens: int = 4096,
         name: str | None = None,
     ) -> None:
-        if names_all(layers):
-            raise ConfigError(
-                "Flair wants one vector per token: use layers='concat' for all of them side by side, "
-                "'average', 'top', an index or weights."
-            )
+        refuse_all(layers, "Flair's tokens have one vector")
         super().__init__()
         self.layers, self.batch_tokens = layers, batch_tokens
         self.name = name or f"elmo-{model if isinstance(model, str | Path) else 'bilm'}"
-        # Flair tells static embeddings from those that a training run changes, and caches the former.
+        # Flair caches static embeddings, which do not change during training.
         self.static_embeddings = True
-        self.bilm = model if isinstance(model, PretrainedBiLM) else load(model)
+        self.bilm = as_bilm(model)
         self.bilm.requires_grad_(False)
         self._embedder: Embedder | None = None
         self._length = self.embedder.output_dim
@@ -75,7 +71,7 @@ class ElmoEmbeddings(TokenEmbeddings):
         return sentences
 
     def __getstate__(self) -> dict[str, Any]:
-        # The embedder's cache holds locks and is made again when it is needed.
+        # The embedder holds locks, which do not pickle; it is made again when it is needed.
         return {**vars(self), "_embedder": None}
 
     def to_params(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@
     vectors.most_similar("bank")
     vectors.save_word2vec_format("words.txt")
 
-These are the token encoder's vectors, before any LSTM, which depend on a word's spelling alone. A character model has
+These are the token encoder's vectors, before any LSTM: they depend on a word's spelling alone. A character model has
 a vector for any word. Left out: vectors in context (`elmo.Embedder`).
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.checkpoints.pretrained import PretrainedBiLM, as_bilm
 from elmo.embedding.word_cache import encode_words
 from elmo.errors import InputError, needs
 from elmo.storage.atomic import atomic_file, check_writable
@@ -27,7 +27,7 @@ _COMPRESSED = (".gz", ".bz2", ".xz")
 
 def keyed_vectors(model: PretrainedBiLM | str | Path | None = None, words: Iterable[str] | None = None) -> KeyedVectors:
     """One vector for each distinct word, in the order given; without words, for the model's own vocabulary."""
-    bilm = model if isinstance(model, PretrainedBiLM) else load(model)
+    bilm = as_bilm(model)
     if isinstance(words, str):
         raise InputError(f"A list of words was expected, not the string {words[:40]!r}. Put a single word into a list.")
     distinct = list(dict.fromkeys(_own_words(bilm) if words is None else words))

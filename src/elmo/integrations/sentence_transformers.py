@@ -18,7 +18,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.checkpoints.pretrained import PretrainedBiLM, as_bilm
 from elmo.errors import ConfigError, InputError, needs
 from elmo.mix.elmo_layer import ElmoLayer
 from elmo.text.indexer import TokenBatch, WordTable
@@ -31,7 +31,7 @@ with needs("sentence-transformers (6.2 or later)", extra="sentence-transformers"
 class Elmo(InputModule):
     """Texts -> one ELMo vector per token."""
 
-    # Beside the model's own files our config.json would be taken for a transformer's.
+    # In the root folder, our config.json would be mistaken for a transformer's.
     save_in_root = False
 
     def __init__(
@@ -53,18 +53,17 @@ class Elmo(InputModule):
                 raise ConfigError("A sentence model takes an ElmoLayer with one place and without markers.")
             self.layer = model
         else:
-            bilm = model if isinstance(model, PretrainedBiLM) else load(model)
-            self.layer = ElmoLayer(bilm, dropout=dropout, trainable=trainable)
+            self.layer = ElmoLayer(as_bilm(model), dropout=dropout, trainable=trainable)
         self.max_seq_length = max_seq_length
         self.word_tokenizer = tokenizer or self.layer.bilm.config.tokenizer
-        self.tokenizer = None  # asked for by the trainer, which wants a transformer's
+        self.tokenizer = None  # the trainer reads it, and expects a transformer's tokenizer or None
 
     def get_embedding_dimension(self) -> int:
         """What `Pooling` needs to know."""
         return self.layer.output_dim
 
     def preprocess(self, inputs: list[str], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
-        """Texts -> ids: the distinct words spelt, and where each stands."""
+        """Texts -> the ids of the distinct words, and the position of each token among them."""
         for index, text in enumerate(inputs):
             if not isinstance(text, str):
                 raise InputError(f"Input {index} is {type(text).__name__}; ELMo embeds strings.")
@@ -84,7 +83,7 @@ class Elmo(InputModule):
         output = self.layer(TokenBatch(table, features["input_ids"], features["elmo_lengths"]))
         vectors, mask = output.places[0], output.mask.long()
         if vectors.shape[1] == 0:
-            # Texts without a word: one masked place, since pooling wants something to pool.
+            # Texts without a word get one masked token, because pooling needs at least one.
             vectors, mask = vectors.new_zeros(len(vectors), 1, self.layer.output_dim), mask.new_zeros(len(mask), 1)
         return {**features, "token_embeddings": vectors, "attention_mask": mask}
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
 from elmo.embedding.embedder import Embedder, VectorType
-from elmo.embedding.layers import LayerSpec, names_all
+from elmo.embedding.layers import LayerSpec, refuse_all
 from elmo.embedding.pooling import Pooling
 from elmo.embedding.token_lists import SentenceLike, check_tokens
 from elmo.errors import ConfigError, InputError, needs
@@ -74,11 +74,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         return self._embedder
 
     def _make_embedder(self) -> Embedder:
-        if names_all(self.layers):
-            raise ConfigError(
-                "layers='all' gives one vector per layer, but a matrix has one row per text. "
-                "Use 'concat' for the layers side by side, 'average', 'top', an index or weights."
-            )
+        refuse_all(self.layers, "a matrix has one row per text")
         if self.pooling is None:
             raise ConfigError("pooling is None, but a matrix has one row per text. Use 'mean' or 'max'.")
         self._made_from = self._settings()

@@ -111,6 +111,25 @@ class TokenIndexer:
         return TokenBatch(self.word_table(where.words), where.positions, where.lengths)
 
 
+def distinct_ids(ids: Tensor, mask: Tensor, markers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Words that are given as ids already -> the ids of both markers and of each distinct word, positions, lengths.
+
+    `ids`: (batch, tokens, ids of a word). `mask`: where there is a word. `markers`: their ids, (2, ids of a word).
+    """
+    rows, where = torch.unique(ids[mask], dim=0, return_inverse=True)
+    positions = torch.zeros(mask.shape, dtype=torch.long, device=mask.device)
+    positions[mask] = where + 2
+    return torch.cat([markers.to(rows), rows]), *add_markers(positions, mask)
+
+
+def add_markers(positions: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Put row 0 of the word table before each sentence and row 1 after its last token; the positions and lengths."""
+    lengths = mask.sum(dim=1) + 2
+    marked = positions.new_zeros(positions.shape[0], positions.shape[1] + 2)
+    marked[:, 1:-1] = positions * mask
+    return marked.scatter_(1, (lengths - 1)[:, None], 1), lengths
+
+
 def _checked(sentence: Sequence[str]) -> Sequence[str]:
     if isinstance(sentence, str):
         raise InputError(

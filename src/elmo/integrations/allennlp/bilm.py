@@ -21,7 +21,7 @@ from elmo.integrations.allennlp.lstm import ElmoLstm
 from elmo.integrations.allennlp.published import published_name
 from elmo.integrations.allennlp.text import Mask
 from elmo.storage.download import cached_path
-from elmo.text.indexer import WordTable
+from elmo.text.indexer import WordTable, add_markers, distinct_ids
 
 Place = str | Path | None
 
@@ -84,22 +84,9 @@ class _ElmoCharacterEncoder(nn.Module):
         """The vectors of both markers and each distinct word, which of them each token is, and the lengths."""
         scheme = self.config.characters
         assert scheme is not None
-        mask = (inputs > 0).any(dim=-1)
-        words, where = torch.unique(inputs[mask], dim=0, return_inverse=True)
         markers = [scheme.encode_word(self.config.begin_sentence), scheme.encode_word(self.config.end_sentence)]
-        characters = torch.cat([torch.tensor(markers, device=inputs.device), words])
-        places = torch.zeros(mask.shape, dtype=torch.long, device=mask.device)
-        places[mask] = where + 2
-        return self.encoder(WordTable([], characters, None)), *_add_markers(places, mask)
-
-
-def _add_markers(places: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Put row 0 of the word table before each sentence and row 1 after its last token."""
-    lengths = mask.sum(dim=1) + 2
-    positions = places.new_zeros(places.shape[0], places.shape[1] + 2)
-    positions[:, 1:-1] = places * mask
-    positions.scatter_(1, (lengths - 1)[:, None], 1)
-    return positions, lengths
+        characters, positions, lengths = distinct_ids(inputs, (inputs > 0).any(dim=-1), torch.tensor(markers))
+        return self.encoder(WordTable([], characters, None)), positions, lengths
 
 
 class _ElmoBiLm(nn.Module):
@@ -154,7 +141,7 @@ class _ElmoBiLm(nn.Module):
         if cached is not None and word_inputs is not None and int(word_inputs.max()) < cached.num_embeddings:
             assert isinstance(self._marker_embeddings, Tensor)
             vectors = torch.cat([self._marker_embeddings, cached.weight])
-            positions, lengths = _add_markers(word_inputs + 2, word_inputs > 0)
+            positions, lengths = add_markers(word_inputs + 2, word_inputs > 0)
         elif inputs is not None and inputs.dim() == 3:
             vectors, positions, lengths = self._token_embedder.distinct(inputs)
         else:

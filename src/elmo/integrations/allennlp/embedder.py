@@ -67,7 +67,7 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """Lines of space-separated tokens -> hdf5, as `allennlp elmo` wrote it; the file appears when it is whole."""
+        """Lines of space-separated tokens -> hdf5, as `allennlp elmo` wrote it; the file is written atomically."""
         if output_format not in ("all", "top", "average"):
             raise ConfigError(f"Unknown output format {output_format!r}; expected all, top or average.")
         sentences = [line.strip() for line in input_file]
@@ -78,7 +78,7 @@ class ElmoEmbedder:
                 chosen = {"all": layers, "top": layers[-1], "average": layers.mean(axis=0)}[output_format]
                 try:
                     file.create_dataset(key, data=chosen, dtype="float32")
-                except (TypeError, ValueError) as error:  # hdf5 takes a slash for a folder's, and . for this one
+                except (TypeError, ValueError) as error:  # hdf5 reads a slash as a group's, and . as this group
                     raise InputError(
                         f"The sentence {key[:60]!r} cannot be a key: it occurs twice in the input, or is empty, "
                         "'.', or another one up to a slash. Do not use sentences as keys."

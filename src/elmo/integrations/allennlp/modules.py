@@ -58,7 +58,7 @@ class ScalarMix(nn.Module):
 
 
 def _normalise(tensor: Tensor, mask: Tensor) -> Tensor:
-    """One mean and one variance over all unmasked elements, markers included. Padding is shifted along, as there."""
+    """One mean and one variance over all unmasked elements, markers included. As in AllenNLP, padding is shifted."""
     real = mask.unsqueeze(-1).to(tensor.dtype)
     count = real.sum() * tensor.shape[-1]
     mean = (tensor * real).sum() / count
@@ -197,7 +197,7 @@ class ElmoTokenEmbedder(_TokenEmbedder):
 
 
 class ElmoTokenEmbedderMultiLang(_TokenEmbedder):
-    """A biLM for each language, each with a matrix that turns its vectors into a space common to all."""
+    """A biLM for each language, each with a matrix that maps its vectors into a space common to all."""
 
     settings_type = "elmo_token_embedder_multilang"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.checkpoints.pretrained import PretrainedBiLM, as_bilm
 from elmo.embedding.embedder import Embedder
 from elmo.errors import CheckpointError
 from elmo.integrations.onnx.graph import build
@@ -43,7 +43,7 @@ def export_onnx(model: PretrainedBiLM | str | Path | None, path: str | Path, *, 
     import onnx
 
     target = check_writable(Path(path), replace=overwrite)
-    bilm = model if isinstance(model, PretrainedBiLM) else load(model)
+    bilm = as_bilm(model)
     proto = build(bilm)
     entry = proto.metadata_props.add()
     entry.key, entry.value = METADATA_KEY, json.dumps(_description(bilm))

@@ -7,10 +7,10 @@
     out   layers      float (layers, batch, tokens - 2, 2 * projection), markers dropped, zero at padding
 
 All of words, characters, batch and tokens may change from run to run. `characters` is padded with the padding id to the
-longest word plus the widest filter, or to the model's full length: the models learned with padding in sight.
+longest word plus the widest filter, or to the model's full length: the models were trained with that padding.
 
 The LSTMs are `Scan`s: ONNX's own LSTM has no projection and clips its gates, not its cells. A tracer would unroll the
-sentence instead and fix its length. Left out: state (every sentence starts from nothing), training, int8.
+sentence instead and fix its length. Left out: state (every sentence starts from zeros), training, int8.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class GraphBuilder:
     """Collects nodes and weights; each method adds a node and returns the name of its result."""
 
     def __init__(self, prefix: str = "") -> None:
-        """`prefix`: a graph inside another must not hide the outer one's names."""
+        """`prefix`: of all names, so that an inner graph does not hide names of the outer one."""
         self.prefix = prefix
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
@@ -63,7 +63,7 @@ class GraphBuilder:
         return self.add("Gemm", x, self.weight(layer.weight), self.weight(layer.bias), transB=1)
 
     def name(self, stem: str) -> str:
-        """One that nothing has yet."""
+        """A name that is not in use yet."""
         self._count += 1
         return f"{self.prefix}{stem}_{self._count}"
 
@@ -138,7 +138,7 @@ def _contextualize(builder: GraphBuilder, bilm: BiLM, vectors: str) -> None:
 
 
 def _reverse(builder: GraphBuilder, tokens: str) -> str:
-    """Each sentence turned round, its padding left where it is."""
+    """Reverse each sentence; its padding stays at the end."""
     return builder.add("ReverseSequence", tokens, "lengths", time_axis=0, batch_axis=1)
 
 
@@ -188,7 +188,7 @@ def _layer(builder: GraphBuilder, stack: LstmStack, layer: LstmLayer, inputs: st
 
 
 def _step(builder: GraphBuilder, stack: LstmStack, layer: LstmLayer) -> onnx.GraphProto:
-    """One token: (h', c', gates from the input) -> (h, c, h). Its weights stand in the graph around it."""
+    """One token: (h', c', gates from the input) -> (h, c, h). Its weights are in the outer graph."""
     config = stack.config
     recurrent_weight = builder.weight(layer.recurrent_weight.T)
     step = GraphBuilder(prefix=builder.name("step") + "_")

@@ -22,10 +22,9 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 from spacy.util import minibatch, raise_error
 
-from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.checkpoints.pretrained import PretrainedBiLM, as_bilm
 from elmo.embedding.embedder import Embedder
-from elmo.embedding.layers import choose_layers, names_all
-from elmo.errors import ConfigError
+from elmo.embedding.layers import choose_layers, refuse_all
 from elmo.integrations.spacy.docs import embed_docs
 
 _MODEL_FOLDER = "model"
@@ -62,11 +61,7 @@ class ElmoPipe:
         `layers`: how doc.tensor mixes them (`elmo.embedding.layers`). `keep_layers=False` saves the memory of
         doc._.elmo, which is (layers + 1) times that of doc.tensor.
         """
-        if names_all(layers):
-            raise ConfigError(
-                "doc.tensor holds one vector per token: layers='all' does not fit. All layers are in doc._.elmo; "
-                "use 'average', 'top', 'concat', an index or weights for doc.tensor."
-            )
+        refuse_all(layers, "doc.tensor holds one vector per token; doc._.elmo holds all layers")
         self.vocab, self.name = nlp.vocab, name
         self.layers, self.keep_layers, self.batch_tokens = layers, keep_layers, batch_tokens
         self._source = model
@@ -79,9 +74,7 @@ class ElmoPipe:
     def embedder(self) -> Embedder:
         """Opened when it is first needed: a pipeline read from disk never looks for the model it was made from."""
         if self._embedder is None:
-            self._embedder = self._make_embedder(
-                self._source if isinstance(self._source, PretrainedBiLM) else load(self._source)
-            )
+            self._embedder = self._make_embedder(as_bilm(self._source))
         return self._embedder
 
     def _make_embedder(self, model: PretrainedBiLM) -> Embedder:
@@ -149,7 +142,7 @@ class ElmoPipe:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        # The embedder's cache holds locks; what it was made from is all that another process needs.
+        # The embedder holds locks, which do not pickle; another process makes its own from the biLM.
         state = dict(vars(self))
         if self._embedder is not None:
             state["_source"], state["_embedder"] = self._embedder.model, None

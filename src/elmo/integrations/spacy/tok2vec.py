@@ -28,7 +28,7 @@ from spacy.tokens import Doc
 from thinc.api import Maxout, Model, Shim, chain, get_torch_default_device, torch2xp, with_array, xp2torch
 from torch.func import functional_call
 
-from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.checkpoints.pretrained import PretrainedBiLM, as_bilm
 from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError
 from elmo.integrations.spacy.docs import embed_docs
@@ -80,7 +80,7 @@ class FrozenBiLM(Shim):
     def embedder(self) -> Embedder:
         """Opened when it is first needed: a pipeline read from disk never looks for the model it was made from."""
         if self._embedder is None:
-            bilm = self._source if isinstance(self._source, PretrainedBiLM) else load(self._source)
+            bilm = as_bilm(self._source)
             self._layers = check_layers(self._layers, bilm.config.num_layers)
             bilm.softmax = None  # no word is predicted here, and it would make saved pipelines more than twice as large
             self._embedder = Embedder(bilm.to(get_torch_default_device()), dtype="float16")
@@ -128,7 +128,7 @@ class FrozenBiLM(Shim):
         return copy.copy(self)  # with the same biLM, which never changes
 
     def __getstate__(self) -> dict[str, Any]:
-        # The embedder holds locks and the cache an open file; another process makes its own from the biLM.
+        # The embedder holds locks and the cache an open file, which do not pickle; another process makes its own.
         source = self._source if self._embedder is None else self._embedder.model
         return {**vars(self), "_source": source, "_embedder": None, "_cache": None}
 

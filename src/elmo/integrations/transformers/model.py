@@ -1,12 +1,13 @@
 """The models: a frozen biLM, a learned mix of its layers, and classifiers of tokens and of texts on top.
 
 The parameters of `ElmoModel` have the names of a biLM's, with `mix.*` besides; that is why a folder of one opens as the
-other. As long as the biLM is frozen it runs without gradients, in training too, so the CPU kernels serve it.
+other. A frozen biLM runs without gradients, also during training, so the CPU kernels are used.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,15 @@ from elmo.checkpoints.pretrained import PretrainedBiLM, locate
 from elmo.errors import CheckpointError, InputError
 from elmo.integrations.transformers.configuration import ElmoConfig, write_remote_code
 from elmo.mix.scalar_mix import ScalarMix
-from elmo.text.indexer import TokenBatch, WordTable
+from elmo.text.indexer import TokenBatch, WordTable, distinct_ids
+
+
+@dataclass
+class ElmoModelOutput(BaseModelOutput):
+    """The mix, the layers, and where there is a word."""
+
+    word_mask: Tensor | None = None
+    """(batch, tokens); not among the values that `return_dict=False` gives."""
 
 
 class ElmoPreTrainedModel(PreTrainedModel):
@@ -127,16 +136,16 @@ class ElmoModel(ElmoPreTrainedModel):
 
         `hidden_states`: the layers, layer 0 (the tokens) first. `input_ids` alone say nothing about the words.
         """
-        ids, mask = self.spell(attention_mask, character_ids, vocabulary_ids)
+        ids, mask = self._spell(attention_mask, character_ids, vocabulary_ids)
         is_trained = any(parameter.requires_grad for parameter in self.bilm.parameters())
         with torch.set_grad_enabled(torch.is_grad_enabled() and is_trained):
             layers = self.bilm(self._batch(ids, mask)).layers
         mixed = self.mix(layers, mask)
         with_layers = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        output = BaseModelOutput(last_hidden_state=mixed, hidden_states=tuple(layers) if with_layers else None)
-        return output if return_dict is not False else output.to_tuple()
+        output = ElmoModelOutput(mixed, hidden_states=tuple(layers) if with_layers else None, word_mask=mask)
+        return output if return_dict is not False else output.to_tuple()[:-1]
 
-    def spell(
+    def _spell(
         self, attention_mask: Tensor | None, character_ids: Tensor | None, vocabulary_ids: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """All ids of each word, (batch, tokens, ids), and where there is a word, (batch, tokens)."""
@@ -163,12 +172,7 @@ class ElmoModel(ElmoPreTrainedModel):
     def _batch(self, ids: Tensor, mask: Tensor) -> TokenBatch:
         """Each distinct word once, both sentence markers first, and where the words stand."""
         config = self.bilm.config
-        rows, where = torch.unique(ids[mask], dim=0, return_inverse=True)
-        rows = torch.cat([self._marker_rows().to(rows), rows])
-        lengths = mask.sum(dim=1) + 2
-        positions = torch.zeros(len(mask), mask.shape[1] + 2, dtype=torch.long, device=mask.device)
-        positions[:, 1:-1][mask] = where + 2
-        positions.scatter_(1, (lengths - 1)[:, None], 1)
+        rows, positions, lengths = distinct_ids(ids, mask, self._marker_rows())
         characters = None if config.characters is None else rows[:, : config.characters.max_characters]
         word_ids = None if config.word_embedding is None else rows[:, -1]
         return TokenBatch(WordTable([], characters, word_ids), positions, lengths)
@@ -209,8 +213,7 @@ class _Classifier(ElmoPreTrainedModel):
         """What `ElmoTokenizer` gives -> logits and, with `labels`, the loss. `options` are `ElmoModel.forward`'s."""
         return_dict = options.pop("return_dict", None)
         encoded = self.elmo(input_ids, attention_mask, character_ids, vocabulary_ids, **options)
-        mask = self.elmo.spell(attention_mask, character_ids, vocabulary_ids)[1]
-        logits = self.classifier(self.dropout(self._features(encoded.last_hidden_state, mask)))
+        logits = self.classifier(self.dropout(self._features(encoded.last_hidden_state, encoded.word_mask)))
         loss = None
         if labels is not None:
             strength = self.config.mix_penalty if self.training else 0.0
