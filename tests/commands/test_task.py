@@ -87,6 +87,8 @@ def test_bad_input_gets_one_sentence_and_code_2(data: Path, tmp_path: Path) -> N
     assert refused("train", "named_entities", *files) == (
         f"elmo: {broken}, line 2: found 1 columns; expected 2, like the sentence's first line 1.\n"
     )
+    nowhere = [*files, "--device", "nowhere"]
+    assert "The device 'nowhere' cannot be used" in refused("train", "named_entities", *nowhere)
     assert not output.exists(), "nothing half written"
     assert "greater than or equal to 1" in refused("vectors", str(data), "-o", str(output), "--threads", "0")
 

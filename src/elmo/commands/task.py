@@ -52,13 +52,14 @@ def train_all(
     model: options.Model = None,
     preset: options.Preset = "quick",
     overrides: options.Overrides = None,
+    device: options.Device = None,
     threads: options.Threads = 0,
 ) -> None:
     """Train a model for every task that a folder has data for. When it was stopped, the same command resumes it."""
     found = [(name, _only_file(data / name, "train"), _only_file(data / name, "dev")) for name in _tasks_in(data)]
     for name, train_file, dev_file in found:
         typer.echo(f"{name}:")
-        training = TrainingOptions(train_file, dev_file, model=model, preset=preset, threads=threads)
+        training = TrainingOptions(train_file, dev_file, model=model, preset=preset, device=device, threads=threads)
         _train(name, training, output / name, tuple(overrides or ()))
     typer.echo(f"Look at them on the service's page: elmo serve --task {output}")
 
@@ -70,6 +71,7 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A file for the predictions as JSON lines. Default: none.")
     ] = None,
+    device: options.Device = None,
     threads: options.Threads = 0,
 ) -> None:
     """Score a trained model on a labelled file; prints one JSON object."""
@@ -78,7 +80,7 @@ def evaluate(
     options.set_threads(threads)
     if output is not None:
         check_writable(output)
-    trained = _load(folder)
+    trained = _load(folder, device)
     task = trained.task
     examples = task.read(data, trained.settings, "evaluate")
     task.check(data, examples, trained.inventory)
@@ -94,13 +96,14 @@ def predict(
     folder: _Folder,
     source: Annotated[str, typer.Argument(metavar="INPUT", help="A text file, or - for stdin.")] = "-",
     as_json: options.Json = False,
+    device: options.Device = None,
     threads: options.Threads = 0,
 ) -> None:
     """Apply a trained model to plain text."""
     from elmo.tasks.reading import numbered_lines
 
     options.set_threads(threads)
-    trained = _load(folder)
+    trained = _load(folder, device)
     task = trained.task
     text = "\n".join(line for _, line in numbered_lines(source))
     examples = task.parse(text, trained.settings, trained.inventory)
@@ -179,6 +182,7 @@ def _train(
         elmo_name=training.model or DEFAULT_MODEL,
         cache=cache,
         cache_folder=cache_folder,
+        device=options.choose_device(training.device),
     )
     with TaskProgress(task.headline) as progress:
         results = run(job, bilm=bilm, report=progress.show)
@@ -204,10 +208,10 @@ def _only_file(folder: Path, name: str) -> str:
     return str(files[0])
 
 
-def _load(folder: Path) -> TrainedTask:
+def _load(folder: Path, device: str | None) -> TrainedTask:
     from elmo.tasks.trained import TrainedTask
 
-    return TrainedTask.load(folder)
+    return TrainedTask.load(folder).to(options.choose_device(device))
 
 
 def _show(results: dict[str, Any], output: Path) -> None:

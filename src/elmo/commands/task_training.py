@@ -36,6 +36,7 @@ class TrainingOptions:
     preset: options.Preset = "quick"
     config_file: options.Config = None
     overrides: options.Overrides = None
+    device: options.Device = None
     threads: options.Threads = 0
 
     def changes(self, *more: str) -> tuple[str, ...]:

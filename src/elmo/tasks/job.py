@@ -63,6 +63,8 @@ class TaskJob:
     """A folder for the cache and an adapted biLM that other runs share; without it both are deleted at the end."""
     keep_models: bool = True
     """Whether the trained models are saved, or the scores alone."""
+    device: torch.device | str = "cpu"
+    """What the biLM and the task's model run on."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def run(
     data = prepare(job)
     job.folder.mkdir(parents=True, exist_ok=True)
     bilm, adaptation = adapted(job, data, bilm, report)
+    bilm = bilm and bilm.to(job.device)
     identity = _identity(job, bilm)
     for folder in sorted(job.folder.glob("seed-*")):  # before their biLM is replaced
         StateFile(folder, identity).exists()
@@ -217,6 +220,7 @@ def _run_seed(job: TaskJob, data: Prepared, seed: int, arm: _Arm, report: Report
         bilm = copy.deepcopy(bilm)  # every seed trains its own
     table = data.table(settings, seed)
     trained = TrainedTask.new(job.task, settings, data.inventory, data.words, table, bilm=bilm)
+    trained.model.to(job.device)
     indexer = trained.indexer(arm.source)
     folder = job.folder / f"seed-{seed}"
     examples, state = Examples(data.train, data.dev), StateFile(folder, arm.identity)

@@ -221,6 +221,7 @@ class Trainer:
             elmo_name=self.elmo_name,
             cache_folder=self._layers_folder,
             keep_models=False,
+            device="cpu" if self.bilm is None else self.bilm.device,
         )
 
 

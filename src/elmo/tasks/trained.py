@@ -63,6 +63,13 @@ class TrainedTask:
         text = TextInput(settings.text, word_table, bilm=bilm, elmo=settings.elmo)
         return cls(task, settings, inventory, words, task.model(settings, inventory, text), bilm)
 
+    def to(self, device: torch.device) -> TrainedTask:
+        """Move the model and its biLM to a device."""
+        for module in (self.model, self.bilm):
+            if module is not None:
+                module.to(device)
+        return self
+
     def indexer(self, source: LayerSource | None = None) -> TextIndexer:
         """Makes batches of texts; a frozen biLM's layers are computed at each call unless a source is given."""
         if self.bilm is None or not self.settings.elmo.is_frozen:

@@ -50,6 +50,7 @@ class StudyOptions:
     runs: Annotated[
         Path | None, typer.Option(help="The folder of finished runs. Default: the report's own, `runs`.")
     ] = None
+    device: options.Device = None
     threads: options.Threads = 0
 
 
@@ -78,7 +79,7 @@ def report(
     prepare_torch(studied.threads)
     with TaskProgress() as progress:
         study = Study(
-            bilm=load(studied.model),
+            bilm=load(studied.model).to(options.choose_device(studied.device)),
             elmo_name=studied.model or DEFAULT_MODEL,
             data=DataFolder(data),
             store=RunStore(studied.runs or output / "runs"),

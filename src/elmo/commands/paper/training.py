@@ -34,6 +34,7 @@ class TrainerOptions:
 
     model: options.Model = None
     store: Store = Path("runs")
+    device: options.Device = None
     threads: options.Threads = 0
 
     @contextmanager
@@ -44,7 +45,8 @@ class TrainerOptions:
 
         prepare_torch(self.threads)
         with TaskProgress() as progress:
-            yield Trainer(RunStore(self.store), load(self.model), self.model or DEFAULT_MODEL, progress.begin)
+            bilm = load(self.model).to(options.choose_device(self.device))
+            yield Trainer(RunStore(self.store), bilm, self.model or DEFAULT_MODEL, progress.begin)
 
 
 @dataclass(frozen=True)
