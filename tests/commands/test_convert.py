@@ -33,6 +33,16 @@ def same_tensors(first: Checkpoint, second: Checkpoint) -> bool:
     )
 
 
+def test_the_card_is_kept(tmp_path: Path) -> None:
+    elmo.load(TINY).save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "README.md").write_text("about the model")
+    convert(tmp_path / "model", tmp_path / "new")
+    assert (tmp_path / "new" / "README.md").read_text() == "about the model"
+    (tmp_path / "new" / "README.md").write_text("my own")
+    convert(tmp_path / "model", tmp_path / "new", "--force")
+    assert (tmp_path / "new" / "README.md").read_text() == "my own"
+
+
 def test_hdf5_to_ours_and_back_is_exact(tmp_path: Path) -> None:
     source = GOLDEN / "allennlp/relu2"
     convert(source, tmp_path / "ours")

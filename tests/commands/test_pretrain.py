@@ -92,6 +92,9 @@ def test_score_marks_and_counts_unknown_words(model: Path, tmp_path: Path) -> No
     assert "  zebra  <UNK>\n" in shown and "  cat\n" in shown and "(sums; 1 unknown words)" in shown
     (line,) = elmo("score", path, "-m", model, "--json").splitlines()[:1]
     assert json.loads(line)["unknown"] == [False, True, False, False, False, False]
+    text = path.read_text(encoding="utf-8")
+    places = zip(json.loads(line)["starts"], json.loads(line)["stops"], strict=True)
+    assert [text[start:stop] for start, stop in places] == ["the", "zebra", "sees", "the", "cat", "."]
 
 
 def test_score_and_perplexity_split_raw_text_in_the_same_way(model: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ MODEL_TYPE = "elmo"
 """In config.json, for transformers' Auto classes."""
 STORAGES = ("float32", "float16", "bfloat16", "int8")
 CONFIG_FILE, WEIGHTS_FILE, SOFTMAX_FILE = "config.json", "model.safetensors", "softmax.safetensors"
-VOCABULARY_FILE, CACHED_WORDS_FILE = "vocabulary.txt", "words.safetensors"
+CARD_FILE, VOCABULARY_FILE, CACHED_WORDS_FILE = "README.md", "vocabulary.txt", "words.safetensors"
 FILES = (CONFIG_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE, CACHED_WORDS_FILE)
 """The files of one model. The card (README.md) and anything else in the folder belong to the user."""
 _SCALE_SUFFIX = ".row_scale"
@@ -98,11 +99,21 @@ def write(checkpoint: Checkpoint, folder: Path, *, storage: str = "float32") -> 
 
 
 def write_folder(
-    checkpoint: Checkpoint, folder: Path, *, storage: str = "float32", replace: bool = False
+    checkpoint: Checkpoint,
+    folder: Path,
+    *,
+    storage: str = "float32",
+    replace: bool = False,
+    card: Path | None = None,
 ) -> list[Path]:
-    """Write a new folder; `replace` exchanges it with an older model in one step. Returns the path written."""
+    """Write a new folder; `replace` exchanges it with an older model in one step. Returns the path written.
+
+    `card`: the model card to copy, unless the folder that is replaced has one.
+    """
     with atomic_folder(folder, replace=replace, owned=FILES) as stage:
         write_files(checkpoint, stage, storage=storage)
+        if card is not None and not (folder / CARD_FILE).exists():
+            shutil.copyfile(card, stage / CARD_FILE)
     return [folder]
 
 

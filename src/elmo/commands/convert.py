@@ -96,14 +96,22 @@ def convert(
     from elmo.checkpoints.detect import open_and_name
     from elmo.checkpoints.pretrained import locate
 
-    opened = open_and_name(locate(source))
+    location = locate(source)
+    opened = open_and_name(location)
     fill(empty_bilm(opened.checkpoint.config), opened.checkpoint.tensors, source=source)
     checkpoint = changes.apply(opened.checkpoint, source)
     written = [destination]
     if to is Format.hdf5:
         written = hdf5.write(checkpoint, destination, replace=target.force)
     else:
-        native.write_folder(checkpoint, destination, storage=target.storage, replace=target.force)
+        card = location / native.CARD_FILE
+        native.write_folder(
+            checkpoint,
+            destination,
+            storage=target.storage,
+            replace=target.force,
+            card=card if card.is_file() else None,
+        )
     typer.echo(f"{source} ({opened.format}) -> {', '.join(str(path) for path in written)}")
     for note in _left_out(checkpoint, opened.checkpoint, to):
         typer.echo(f"Left out: {note}.")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from elmo.embedding.embedder import Embedder
     from elmo.pretrain.scoring import Scorer
+    from elmo.text.inputs import Sentence
 
 Inputs = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, quoted patterns, or - for stdin.")]
 Model = Annotated[
@@ -142,15 +143,12 @@ class TextOptions:
     column: Column = None
     tokenizer: Tokenizer = None
 
-    def read(self, inputs: Sequence[str], tokenizer: str) -> Iterator[list[str]]:
-        """The tokens of every sentence; `tokenizer` is used unless the user chose another."""
+    def read(self, inputs: Sequence[str], tokenizer: str, *, offsets: bool = False) -> Iterator[Sentence]:
+        """The sentences; `tokenizer` is used unless the user chose another."""
         from elmo.text.inputs import RowOptions, read_sentences
 
-        tokenizer = self.tokenizer or tokenizer
-        sentences = read_sentences(
-            inputs, format=self.input_format, tokenizer=tokenizer, columns=RowOptions(self.column)
-        )
-        return (sentence.tokens for sentence in sentences)
+        tokenizer, columns = self.tokenizer or tokenizer, RowOptions(self.column)
+        return read_sentences(inputs, format=self.input_format, tokenizer=tokenizer, columns=columns, offsets=offsets)
 
 
 @dataclass(frozen=True)

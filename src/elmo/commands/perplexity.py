@@ -19,7 +19,7 @@ def perplexity(
 ) -> None:
     """Measure perplexity under the full softmax: forward, backward and both."""
     scorer = model.scorer(state)
-    sentences = text.read(inputs, scorer.model.config.tokenizer)
+    sentences = (each.tokens for each in text.read(inputs, scorer.model.config.tokenizer))
     result = scorer.perplexity(tokens for tokens in sentences if tokens)
     if as_json:
         typer.echo(json.dumps(result.values()))

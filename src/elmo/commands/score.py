@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import tee
 
 import typer
 
@@ -22,15 +23,15 @@ def score(
     Words that are not in the model's vocabulary are marked <UNK>; all of them have the probability of <UNK>.
     """
     scorer = model.scorer(state)
-    sentences = text.read(inputs, scorer.model.config.tokenizer)
+    sentences, read = tee(text.read(inputs, scorer.model.config.tokenizer, offsets=as_json))
     num_tokens = num_unknown = 0
-    for result in scorer.score(sentences):
+    for sentence, result in zip(read, scorer.score(each.tokens for each in sentences), strict=True):
         forward, backward = result.forward.tolist(), result.backward.tolist()
         num_tokens += len(result.tokens)
         num_unknown += result.num_unknown
         if as_json:
             line = {"tokens": result.tokens, "forward": forward, "backward": backward, "unknown": result.unknown}
-            typer.echo(json.dumps(line, ensure_ascii=False))
+            typer.echo(json.dumps(line | sentence.offset_lists, ensure_ascii=False))
             continue
         for token, unknown, left, right in zip(result.tokens, result.unknown, forward, backward, strict=False):
             mark = f"  {scorer.vocabulary.unknown}" if unknown else ""

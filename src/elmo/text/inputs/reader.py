@@ -54,6 +54,16 @@ class Sentence:
     kept: tuple[str | None, ...] = ()
     """The columns that were asked to be kept."""
 
+    @property
+    def offset_lists(self) -> dict[str, list[int]]:
+        """`starts` and `stops` of the tokens in the line, the cell or (format text) the file; empty if unknown."""
+        if self.offsets is None:
+            return {}
+        return {
+            "starts": [self.start + start for start, _ in self.offsets],
+            "stops": [self.start + stop for _, stop in self.offsets],
+        }
+
 
 def choose_format(name: str, format: str) -> str:
     """The format of a file, given its name and what the user said."""
