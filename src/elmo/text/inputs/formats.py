@@ -91,7 +91,8 @@ def read_text(source: Source, options: RowOptions) -> Iterator[Row]:
 def read_wikipedia(source: Source, options: RowOptions) -> Iterator[Row]:
     for article in read_articles(source, options.progress):
         for sentence in split_sentences(article.text):
-            yield Row(sentence.text, article.line, article.offset)
+            if not sentence.text.endswith((":", "：")):  # it introduces a list, which is gone
+                yield Row(sentence.text, article.line, article.offset)
 
 
 def read_sentence_lines(source: Source, options: RowOptions) -> Iterator[Row]:

@@ -173,9 +173,7 @@ def plain_text(markup: str, hidden: frozenset[str] = _HIDDEN) -> str | None:
     text = _EMPTY_BRACKETS.sub("", text)
     lines = ("" if line[:1] in _NOT_PROSE else " ".join(line.split()) for line in text.split("\n"))
     paragraphs = re.split(r"\n{2,}", "\n".join(lines))
-    # A paragraph that ends in a colon introduces a list, which is gone.
-    kept = (paragraph.strip() for paragraph in paragraphs if _LETTER.search(paragraph))
-    return "\n\n".join(paragraph for paragraph in kept if paragraph[-1] not in ":：")
+    return "\n\n".join(paragraph.strip() for paragraph in paragraphs if _LETTER.search(paragraph))
 
 
 # Each of these expressions stops at the next opening bracket of its own kind. So it finds the innermost pairs, what it
