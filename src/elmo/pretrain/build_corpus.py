@@ -1,4 +1,4 @@
-"""Text files -> a corpus folder (`corpus.py`), in two readings: one counts the words, one writes their ids.
+"""Text files -> a corpus folder (`corpus.py`), in two passes: one counts the words, one writes their ids.
 
 Memory holds the word types and a buffer, never the text.
 """
@@ -75,7 +75,7 @@ class _Text:
 
 @dataclass
 class _Tally:
-    """What the first reading found in one source."""
+    """The word counts of one source."""
 
     text: _Text
     counts: Counter[str] = field(default_factory=Counter)
@@ -121,7 +121,7 @@ def open_or_build(
 
 
 def count_words(data: DataSettings, *, tokenizer: str = "ptb-like") -> Counter[str]:
-    """How often each word stands in the lines that are trained on."""
+    """The word counts of the training text."""
     splitter = "whitespace" if data.tokenized else tokenizer
     return Counter(word for text in _train_texts(data) for sentence in text.sentences(splitter) for word in sentence)
 
@@ -132,23 +132,23 @@ def _train_texts(data: DataSettings) -> list[_Text]:
 
 
 def _tokenizer_warnings(text: _Text, tokenizer: str, *, tokenized: bool) -> Iterator[str]:
-    """What the first lines say against the settings: raw text that is declared tokenized, or the other way round."""
+    """Warnings if the first lines contradict the settings: raw text that is declared tokenized, or the reverse."""
     found = compare_tokens(islice(filter(None, text.sentences("whitespace")), _COMPARED_LINES), tokenizer)
     changed = f"{tokenizer} would split {found.changed:.1%} of its words further, such as {', '.join(found.examples)}"
     if tokenized and found.changed > _MOST_CHANGED:
         yield (
-            f"warning: the text does not look tokenized by the model's tokenizer: {changed}. A model learns words here "
-            "that it never meets in use. Leave data.tokenized out, or name the tokenizer of the text (model.tokenizer)."
+            f"warning: the text does not look tokenized by the model's tokenizer: {changed}. The model would learn "
+            "words that its tokenizer never gives. Unset data.tokenized, or name its tokenizer (model.tokenizer)."
         )
     if not tokenized and found.looks_tokenized and found.changed > _MOST_CHANGED_AGAIN:
         yield (
-            f"warning: the text looks tokenized already, by other rules: {changed}. To read it as it is, set "
+            f"warning: the text looks tokenized already, by other rules: {changed}. To use it unchanged, set "
             "data.tokenized=true, and name its tokenizer (model.tokenizer)."
         )
 
 
 def _find_files(source: Source) -> list[Path]:
-    """The files of a source, globs opened, in a fixed order."""
+    """The files of a source, patterns expanded, in a fixed order."""
     found = [file.path for file in find_sources(source.files)]
     if None in found:
         raise InputError("Training text is read twice, so it cannot come through a pipe. Write it to a file first.")
@@ -205,7 +205,7 @@ def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:
 
 
 def _lexicon(tallies: list[_Tally], vocabulary: Vocabulary | None) -> tuple[list[str], list[float]]:
-    """All types with how often an epoch reads them; types that only held-out text has come last, with 0."""
+    """All types, and how often an epoch reads each; types of held-out text alone come last, with 0."""
     counts: dict[str, float] = {}
     for tally in tallies:
         weight = tally.text.source.weight if tally.text.role == "train" else 0.0
@@ -260,7 +260,7 @@ def _flush(values: array[int], file: BinaryIO) -> None:
 
 
 def _recipe(texts: list[_Text], tokenizer: str, vocabulary: Vocabulary | None) -> dict[str, Any]:
-    """Everything but the text itself that the folder depends on."""
+    """The settings that the folder depends on, besides the text."""
     recipe = {
         "version": VERSION,
         "sources": [
@@ -280,7 +280,7 @@ def _known_index(folder: Path) -> dict[str, Any] | None:
 
 
 def _difference(known: dict[str, Any], recipe: dict[str, Any], texts: list[_Text]) -> str:
-    """What has changed since the folder was made, in words; nothing if nothing has."""
+    """What has changed since the folder was made, as a message; empty if nothing has."""
     for key in ("version", "tokenizer", "vocabulary", "hold_out"):
         if known["recipe"].get(key) != recipe.get(key):
             return f"its {key} differs" if key == "vocabulary" else f"its {key} was {known['recipe'].get(key)}"

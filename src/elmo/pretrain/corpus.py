@@ -1,15 +1,15 @@
-"""Text that has become numbers: memory-mapped word ids, made once per corpus (`build_corpus.py`).
+"""Text as memory-mapped word ids, made once per corpus (`build_corpus.py`).
 
     corpus.json      what it was made from, and where each source begins
     tokens.u32       <S> w1 ... wn </S> of every sentence, one after another, as ids of the lexicon
     sentences.u64    where each sentence begins in tokens.u32, and the end
-    lexicon.txt      every word type: <S> </S> <UNK>, then by falling frequency (or a given vocabulary first)
+    lexicon.txt      every word type: <S> </S> <UNK>, then by decreasing frequency (or a given vocabulary first)
     counts.f64       how often an epoch reads each type
-    spelling-*.u16   the character ids of each type, for one way of spelling
+    spelling-*.u16   the character ids of each type, for one character scheme
 
-The softmax's vocabulary is a prefix of the lexicon. A word beyond it keeps its own spelling where it is read and
-becomes <UNK> only where it is to be predicted, as in bilm-tf. Nothing here is read into memory whole: the operating
-system maps what is used and may drop it again.
+The softmax's vocabulary is a prefix of the lexicon. Any other word keeps its spelling as input and becomes <UNK> only
+as the word to predict, as in bilm-tf. The files are memory-mapped: the operating system loads what is used and may drop
+it again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEXICON_FILE, COUNTS_FILE = "lexicon.txt", "counts.f64"
 
 @dataclass(frozen=True)
 class CorpusSource:
-    """A run of sentences that belong together."""
+    """Consecutive sentences of one source."""
 
     name: str
     role: str
@@ -44,16 +44,16 @@ class CorpusSource:
     first_sentence: int
     num_sentences: int
     num_words: int
-    """Without the sentence markers."""
+    """Sentence markers are not counted."""
 
     @property
     def num_tokens(self) -> int:
-        """Predictions that one reading makes in each direction: every word, and one marker a sentence."""
+        """Predictions of one pass in each direction: every word, and one marker per sentence."""
         return self.num_words + self.num_sentences
 
 
 class Corpus:
-    """A corpus folder, opened."""
+    """An open corpus folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,7 +71,7 @@ class Corpus:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when the text or what was made of it does."""
+        """The digest of the text and of the settings that the corpus was built with."""
         return str(self.index["fingerprint"])
 
     def role(self, name: str) -> list[CorpusSource]:
@@ -88,7 +88,7 @@ class Corpus:
         return found
 
     def vocabulary_size(self, limit: int, min_count: int) -> int:
-        """Length of the lexicon's prefix that is frequent enough, specials included; a given vocabulary stays whole."""
+        """Size of the softmax's vocabulary, special tokens included; a given vocabulary is used entirely."""
         if self.index["given_vocabulary"]:
             return int(self.index["given_vocabulary"])
         frequent = int(np.count_nonzero(self.counts[len(SPECIALS) :] >= min_count)) + len(SPECIALS)
@@ -104,7 +104,7 @@ class Corpus:
         return "".join(sorted(found, key=lambda character: (-found[character], character)))
 
     def spelling(self, scheme: CharacterScheme) -> npt.NDArray[np.uint16]:
-        """Character ids of every type, (types, max_characters); made when first asked for."""
+        """Character ids of every type, (types, max_characters); computed at the first call."""
         name = json_digest(to_dict(scheme))[:12]
         path = self.folder / f"spelling-{name}.u16"
         if not path.exists():

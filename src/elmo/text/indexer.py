@@ -1,11 +1,11 @@
 """Token lists -> the tensors that a biLM reads.
 
-A batch names each distinct word once (`WordTable`) and says where it stands (`positions`), because the character CNN is
-the same for every occurrence of a word:
+A batch has each distinct word once (`WordTable`) and the positions of its occurrences, because the character CNN gives
+the same result for every occurrence of a word:
 
     [["a", "b"], ["a"]]  ->  words <S> </S> a b;  positions [[0, 2, 3, 1], [0, 2, 1, 0]];  lengths [4, 3]
 
-Sentence markers are put in here, and counted in `lengths`. Left out: choosing which sentences go together
+Sentence markers are added here, and counted in `lengths`. Left out: choosing which sentences go together
 (`batches.py`).
 """
 
@@ -28,7 +28,7 @@ class WordTable:
     """The distinct words of a batch, in the ids that the model's token encoder takes."""
 
     texts: Sequence[str]
-    """The words themselves, if known: what a word cache goes by. Empty when only ids were given."""
+    """The words, which are the keys of a word cache; empty if only ids were given."""
     characters: Tensor | None
     """Character ids, (words, characters); None for a model without characters."""
     word_ids: Tensor | None
@@ -63,7 +63,7 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class WordPositions:
-    """What `TokenBatch` holds, before the words have become ids: a word cache steps in between."""
+    """A `TokenBatch` before its words have become ids, so that a word cache can be asked first."""
 
     words: list[str]
     positions: Tensor

@@ -13,7 +13,7 @@ Scripts: accents and vowel signs stay with their letters. Chinese characters sta
 katakana are one token each.
 
 Left out: emoticons, hashtags as one token, word segmentation, elisions of other languages (`l'homme` is one token).
-Where the training text shows slips of its own tokenizer (`MP 3`, `Jr . ,`, `DON'T`) we do not repeat them.
+Errors of the training text's own tokenizer (`MP 3`, `Jr . ,`, `DON'T`) are not reproduced.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from functools import cache
 from elmo.text.abbreviations import WITH_PERIOD
 
 Piece = tuple[str, int, int]
-"""A token and its place."""
+"""A token and its offsets."""
 
 
 def pieces(text: str) -> list[Piece]:
-    """The tokens of a text, in order, with their places."""
+    """The tokens of a text, in order, with their offsets."""
     found: list[Piece] = []
     for match in _pattern_for(text).finditer(text):
         raw = match.group()
@@ -45,7 +45,7 @@ def pieces(text: str) -> list[Piece]:
 
 
 def words(text: str) -> list[str]:
-    """The same tokens without their places; faster."""
+    """The tokens without their offsets; faster than `pieces`."""
     result: list[str] = []
     for raw in _pattern_for(text).findall(text):
         if raw.isalpha():
@@ -64,7 +64,7 @@ _TWO_QUOTES = frozenset(["''", "``", "’’", "‘‘"])
 
 
 def _pieces(raw: str) -> list[str]:
-    """One match of the pattern -> its tokens, still spelt as in the text; concatenated they give the match.
+    """Split one match of the pattern into tokens, without normalizing them; joined, they are the match.
 
     >>> _pieces("shouldn't've"), _pieces("end."), _pieces("Mr.")
     (['should', "n't", "'ve"], ['end', '.'], ['Mr.'])
@@ -106,8 +106,8 @@ def _pattern_for(text: str) -> re.Pattern[str]:
 def _pattern(addresses: bool) -> re.Pattern[str]:
     """One expression that matches token after token; what it skips is blank or invisible.
 
-    Time is linear: repetitions are possessive, and what an alternative scans in vain is either bounded (64 characters
-    before an @, three parts of a domain name) or contains no other place where the same alternative could start.
+    Time is linear: repetitions are possessive, and what an alternative scans without a match is either bounded (64
+    characters before an @, three parts of a domain name) or contains no other position where it could start.
     """
     marks = _marks()
     han = r"\u2e80-\u2fdf\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"

@@ -42,7 +42,7 @@ _MAX_BLANKS = 1000
 
 
 class SentenceSpan(NamedTuple):
-    """A sentence and its place: `document[start:stop]`."""
+    """A sentence and its offsets: `document[start:stop]`."""
 
     text: str
     start: int
@@ -77,7 +77,7 @@ def split_sentences(document: str | Iterable[str]) -> Iterator[SentenceSpan]:
 
 
 def _chunks(document: str | Iterable[str]) -> Iterator[str]:
-    """Large pieces cut and small ones joined: scanning anew after each small piece would take quadratic time."""
+    """The text in chunks of similar size: scanning again after each small piece would take quadratic time."""
     pending: list[str] = []
     size = 0
     for piece in [document] if isinstance(document, str) else document:
@@ -92,7 +92,7 @@ def _chunks(document: str | Iterable[str]) -> Iterator[str]:
 
 
 class _End(NamedTuple):
-    """Where the next sentence ends (None: not yet known), and how far the text need not be read again."""
+    """Where the next sentence ends (None: not yet known), and the position from which the next scan starts."""
 
     stop: int | None
     scanned: int

@@ -1,4 +1,4 @@
-"""A string -> words with their places, by one of several tokenizers, each known by a name.
+"""A string -> tokens with their offsets, by a tokenizer that is chosen by name.
 
     ptb-like      English as our models were trained on it (`ptb_like.py`); serves most languages with spaces
     whitespace    splits at ASCII space, tab and line end only, and changes nothing: for text that is tokenized already
@@ -32,7 +32,7 @@ Offsets = list[tuple[int, int]]
 
 
 class Token(NamedTuple):
-    """A word and its place: `source[start:stop]`, which differs from `text` where quotes or dashes were made plain."""
+    """A token and its offsets; `source[start:stop]` differs from `text` where quotes or dashes were normalized."""
 
     text: str
     start: int
@@ -45,7 +45,7 @@ def tokenize(text: str, name: str = "ptb-like") -> list[Token]:
 
 
 def words(text: str, name: str = "ptb-like") -> list[str]:
-    """The same tokens without their places; faster."""
+    """The tokens without their offsets; faster than `tokenize`."""
     if name == "whitespace":
         return _BLANK_SEPARATED.findall(text)
     if name == "ptb-like":
@@ -54,12 +54,12 @@ def words(text: str, name: str = "ptb-like") -> list[str]:
 
 
 def check_tokenizer(name: str) -> None:
-    """Refuse a name that means no tokenizer, or one whose library is not installed."""
+    """Raise an error for an unknown name, or for a tokenizer whose library is not installed."""
     _tokenizer(name)
 
 
 def align(tokens: Sequence[str], text: str) -> Offsets | None:
-    """Where tokens that came with their text stand in it; None if they are not spelled as there.
+    """The offsets of given tokens in their text; None if the text does not spell them, in this order.
 
     >>> align(["It", "is", "."], "It is."), align(["de", "le"], "du")
     ([(0, 2), (3, 5), (5, 6)], None)
@@ -76,10 +76,10 @@ def align(tokens: Sequence[str], text: str) -> Offsets | None:
 
 
 class TokenComparison(NamedTuple):
-    """How text with spaces between its words agrees with a tokenizer."""
+    """How well text that is split at its spaces agrees with a tokenizer."""
 
     changed: float
-    """The share of the words that the tokenizer splits further."""
+    """The fraction of the words that the tokenizer splits further."""
     examples: list[str]
     """The most frequent of them."""
     looks_tokenized: bool

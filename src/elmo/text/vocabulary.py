@@ -1,8 +1,8 @@
 """Words <-> ids.
 
-The file is bilm-tf's: one token a line, in UTF-8, the line's number is the id. The three special tokens come
-first, then the words by falling frequency (equal counts in code-point order, so that the same text always
-gives the same file):
+The file is bilm-tf's: one token per line, in UTF-8; the line number is the id. The three special tokens come first,
+then the words by decreasing frequency (equal counts in code-point order, so that the same text always gives the same
+file):
 
     >>> Vocabulary.build("the cat saw the dog".split()).words
     ('<S>', '</S>', '<UNK>', 'the', 'cat', 'dog', 'saw')
@@ -32,11 +32,11 @@ class Vocabulary:
     """The words that a model knows by id, the special tokens among them."""
 
     words: tuple[str, ...] = field(repr=False)
-    """All tokens; a token's place is its id."""
+    """All tokens; a token's index is its id."""
     begin_sentence: str = "<S>"
     end_sentence: str = "</S>"
     unknown: str = "<UNK>"
-    """Stands for every word that is not in the vocabulary."""
+    """The token for words that are not in the vocabulary."""
 
     def __post_init__(self) -> None:
         if len(self._ids) != len(self.words):
@@ -107,7 +107,7 @@ class Vocabulary:
             raise InputError(f"{path}: {error}") from None
 
     def require_writable(self) -> None:
-        """Refuse tokens that a vocabulary file cannot hold."""
+        """Raise an error for tokens that a vocabulary file cannot hold."""
         for word in self.words:
             if "\n" in word or word != word.strip(_EDGES) or word in ("", SKIPPED_LINE):
                 raise InputError(
@@ -116,7 +116,7 @@ class Vocabulary:
                 )
 
     def save(self, path: str | Path) -> None:
-        """Write one token a line; the file appears whole or not at all."""
+        """Write one token per line, atomically."""
         from elmo.storage.atomic import write_atomic
 
         self.require_writable()

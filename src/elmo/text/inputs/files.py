@@ -42,12 +42,12 @@ MAX_LINE_BYTES = 16 << 20
 
 @dataclass
 class ReadProgress:
-    """How much of the input has been read, for a progress bar; kept up to date while sentences are read."""
+    """How much of the input has been read, for a progress bar; updated while sentences are read."""
 
     bytes_read: int = 0
     """Bytes as they lie on disk, compressed or not."""
     bytes_total: int | None = 0
-    """None while standard input is among the sources: nobody knows its length."""
+    """None if standard input is among the sources: its length is unknown."""
     skipped_pages: int = 0
     """Pages of Wikipedia dumps whose markup is broken, or which are too long."""
 
@@ -81,7 +81,7 @@ class Source:
 
     @property
     def suffix(self) -> str:
-        """What the file's name says about its format, compression left out: `a.csv.gz` -> `.csv`."""
+        """The file's suffix without that of its compression: `a.csv.gz` -> `.csv`."""
         return "" if self.path is None else format_suffix(self.path.name)
 
     def open(self, progress: ReadProgress) -> AbstractContextManager[io.BufferedReader]:
@@ -92,11 +92,11 @@ class Source:
         if isinstance(getattr(stream, "raw", None), io.FileIO):
             # A thread that still waits in sys.stdin's own buffer when Python ends makes it abort.
             return io.BufferedReader(io.FileIO(os.dup(stream.fileno())), _BLOCK)
-        # Not our file: it stays open. A second buffer around it would hold back lines that have already come.
+        # It stays open for its owner. A second buffer around it would hold back lines that have already arrived.
         return nullcontext(stream if hasattr(stream, "peek") else io.BufferedReader(stream))
 
     def place(self, line: Line) -> str:
-        """Where a line stands, for errors."""
+        """The position of a line, for error messages."""
         return f"{self.name}, " + (f"the line at byte {line.offset:,}" if self.start else f"line {line.number}")
 
 
@@ -162,7 +162,7 @@ def read_located_lines(source: Source, progress: ReadProgress) -> Iterator[Line]
     offset = source.start
     with open_binary(source, progress) as stream:
         if offset:
-            # The byte before tells whether a line begins right here; the rest of an earlier line is not ours.
+            # The byte before tells whether a line begins here; the rest of an earlier line belongs to another range.
             stream.seek(offset - 1)
             offset += len(stream.readline()) - 1
         number = 0
@@ -188,7 +188,7 @@ def read_located_lines(source: Source, progress: ReadProgress) -> Iterator[Line]
 
 
 def read_pieces(source: Source, progress: ReadProgress) -> Iterator[str]:
-    """The text in pieces of some size, wherever its lines end: files without line ends need no more memory."""
+    """The text in pieces that do not depend on its lines: files without line ends need no more memory."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     offset, line, is_first = 0, 1, True
     with open_binary(source, progress) as stream:
@@ -211,7 +211,7 @@ def read_pieces(source: Source, progress: ReadProgress) -> Iterator[str]:
 
 
 def read_whole(source: Source, *, max_characters: int) -> str:
-    """The text of a source at once; a longer one is refused before it fills the memory."""
+    """The whole text of a source; an error if it is longer, before it fills the memory."""
     pieces, size = [], 0
     for piece in read_pieces(source, ReadProgress()):
         pieces.append(piece)
@@ -232,7 +232,7 @@ def _not_utf8(source: Source, line: int, offset: int, raw: bytes) -> InputError:
 
 @contextmanager
 def open_binary(source: Source, progress: ReadProgress) -> Iterator[BinaryIO]:
-    """The source's bytes, decompressed if they are compressed. Trouble while reading becomes an `InputError`."""
+    """The source's bytes, decompressed if they are compressed. Read errors become an `InputError`."""
     try:
         with source.open(progress) as raw:
             start = raw.peek(8)[:8]
@@ -271,7 +271,7 @@ def compression_of(start: bytes) -> str | None:
 
 
 class _CountedFile(io.FileIO):
-    """A file that tells how far it has been read."""
+    """A file that counts the bytes read from it."""
 
     def __init__(self, path: Path, progress: ReadProgress) -> None:
         super().__init__(path, "rb")
@@ -284,7 +284,7 @@ class _CountedFile(io.FileIO):
 
 
 class _DamagedError(Exception):
-    """Zstandard data that cannot be decompressed; its libraries have each their own error."""
+    """Zstandard data that cannot be decompressed; each of its libraries has its own error."""
 
 
 class _ZstandardReader(io.RawIOBase):
@@ -323,7 +323,7 @@ class _ZstandardReader(io.RawIOBase):
 
 
 def _zstandard() -> tuple[Callable[[], Any], type[Exception]]:
-    """A maker of decompressors, and the error they raise: from Python 3.14's own library or from zstandard."""
+    """A function that makes decompressors, and the error they raise: Python 3.14's own library, or zstandard."""
     if sys.version_info >= (3, 14):
         from compression import zstd
 

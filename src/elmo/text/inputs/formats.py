@@ -3,15 +3,15 @@
     text      documents, split into sentences: a sentence is a row
     wikipedia the articles of a MediaWiki dump, split into sentences (`wikipedia.py`)
     lines     a line is a row
-    tokens    the same, with words separated by ASCII spaces or tabs; nothing else is touched
+    tokens    a line is a row, of tokens separated by ASCII spaces or tabs
     conllu    a sentence is a row, of its words; multiword ranges and empty nodes are left out
     csv, tsv  a column of a table with a header line; tsv has no quoting
     jsonl     a field of an object on each line, or a bare string or token list
     parquet   a column
 
-A row holds a string, which a tokenizer splits, or a list of tokens, which is taken as it is (`reader.py`). A blank line
-(lines, tokens) and an empty cell give an empty row, so that the n-th result belongs to the n-th line or row: N in, N
-out. Only a blank line in a table is no row. Left out: several text columns at once.
+A row holds a string, which a tokenizer splits (`reader.py`), or a list of tokens, which is used unchanged. A blank line
+(lines, tokens) and an empty cell give an empty row, so that the n-th result belongs to the n-th line or row. Only a
+blank line in a table is no row. Left out: several text columns at once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Row:
     id: str | None = None
     """CoNLL-U's sent_id, or the chosen id column."""
     kept: tuple[str | None, ...] = ()
-    """The columns that were asked to be kept."""
+    """The values of the columns in `RowOptions.keep`."""
     text: str | None = None
     """CoNLL-U's text, beside its tokens."""
 
@@ -70,7 +70,7 @@ def read_text(source: Source, options: RowOptions) -> Iterator[Row]:
     line_ends: deque[int] = deque()
 
     def watched(pieces: Iterable[str]) -> Iterator[str]:
-        """Notes where lines end, for the line numbers of sentences that lie further on."""
+        """Records where lines end, for the line numbers of the sentences."""
         offset = 0
         for piece in pieces:
             place = piece.find("\n")
@@ -148,7 +148,7 @@ def read_tsv(source: Source, options: RowOptions) -> Iterator[Row]:
 
 def _csv_rows(source: Source, options: RowOptions) -> Iterator[Cells]:
     """Rows with the line that each begins on: a quoted field may hold line ends."""
-    # The limit is meant against unclosed quotes, which `strict` finds as well; a long document is no error.
+    # The default limit is there to find unclosed quotes, which `strict` does as well; a long document is no error.
     csv.field_size_limit(2**31 - 1)
     unread: list[Line] = []
 
@@ -188,7 +188,7 @@ def _read_table(rows: Iterator[Cells], source: Source, options: RowOptions) -> I
 
 @dataclass(frozen=True)
 class _Columns:
-    """Places, or names, of the columns that are wanted."""
+    """Indices, or names, of the chosen columns."""
 
     text: Any
     id: Any
@@ -200,7 +200,7 @@ class _Columns:
 
 
 def _table_columns(first_row: list[str], source: Source, options: RowOptions) -> tuple[_Columns, bool]:
-    """Places of the columns, and whether the first row is a header: numbers, counted from 1, mean that it is not."""
+    """Indices of the columns, and whether the first row is a header: it is none if columns are chosen by number."""
     wanted = [name for name in (options.column, options.id_column, *options.keep) if name is not None]
     if options.column is not None and all(name.isdecimal() for name in wanted):
         places = [int(name) - 1 for name in wanted]
@@ -216,7 +216,7 @@ def _table_columns(first_row: list[str], source: Source, options: RowOptions) ->
 
 
 def choose_columns(options: RowOptions, names: list[str], where: str) -> _Columns:
-    """The names of the columns that the options mean, in a table that has `names`."""
+    """The names of the chosen columns in a table that has `names`."""
     for option, wanted in (("--column", options.column), ("--id-column", options.id_column)):
         if wanted is not None and wanted not in names:
             raise InputError(f"{where} has no column {wanted!r} ({option}). It has: {', '.join(names)}.")
@@ -258,7 +258,7 @@ def read_parquet(source: Source, options: RowOptions) -> Iterator[Row]:
         import pyarrow.parquet as pq
     if source.path is None:
         raise InputError(
-            "Parquet cannot be read from standard input, for it is read from its end. Give the file's path."
+            "Parquet cannot be read from standard input, because it is read from its end. Give the file's path."
         )
     try:
         with pq.ParquetFile(source.path) as table:
@@ -290,7 +290,7 @@ def _checked(value: object, where: str) -> str | list[str] | None:
 
 
 def _as_string(value: Any) -> str | None:
-    """A kept value: text as it is, anything else as JSON."""
+    """Text unchanged, anything else as JSON."""
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 

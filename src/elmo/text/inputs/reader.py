@@ -1,10 +1,10 @@
-"""Whatever the user names -> a stream of sentences.
+"""Files, patterns or standard input -> a stream of sentences.
 
     for sentence in read_sentences(["a.txt", "corpus/*.jsonl.gz"]):
         print(sentence.source, sentence.line, sentence.tokens)
 
-The format goes by the file's name; a name that says nothing, and standard input, mean one sentence a line. Memory stays
-flat: no more than one line (or row batch) is held at a time.
+The format goes by the file's name; other names, and standard input, mean one sentence per line. Memory use is constant:
+no more than one line, row batch or article is held at a time.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Sentence:
     start: int = 0
     """The character at which `text` begins in its file, in the format text."""
     offsets: Offsets | None = None
-    """Where each token stands in `text`, if that was asked for and is known."""
+    """The offsets of the tokens in `text`, if requested and known."""
     kept: tuple[str | None, ...] = ()
-    """The columns that were asked to be kept."""
+    """The values of the columns in `RowOptions.keep`."""
 
     @property
     def offset_lists(self) -> dict[str, list[int]]:
@@ -66,7 +66,7 @@ class Sentence:
 
 
 def choose_format(name: str, format: str) -> str:
-    """The format of a file, given its name and what the user said."""
+    """The format of a file, given its name and the user's choice."""
     if format not in FORMATS:
         near = get_close_matches(format, FORMATS, n=1, cutoff=0.3) or ["lines"]
         raise ConfigError(
@@ -79,7 +79,7 @@ def choose_format(name: str, format: str) -> str:
 
 
 def check_columns(options: RowOptions, formats: Iterable[str], name: str) -> None:
-    """Refuse columns where there are none; `name` is the first file's."""
+    """Raise an error if columns are chosen but no input has any; `name` is the first file's."""
     formats = list(formats)
     if (options.column or options.id_column or options.keep) and not set(TABLES) & set(formats):
         raise ConfigError(
@@ -98,12 +98,12 @@ def read_sentences(
 ) -> Iterator[Sentence]:
     """The sentences of files, patterns or standard input (`-`), in order.
 
-    Wrong names and settings are refused at once, damaged data when it is met. An input without any sentence is refused
-    at its end; one empty file among others is passed over. `offsets`: find the place of every token, too.
+    Wrong names and settings raise an error at once, damaged data when it is reached. An input without any sentence is
+    an error at its end; an empty file among others is skipped. `offsets`: compute the offsets of the tokens, too.
     """
     check_tokenizer(tokenizer)
     options = columns or RowOptions()
-    choose_format("", format)  # refuses an unknown one before any file is looked for
+    choose_format("", format)  # reports an unknown format before it looks for the files
     sources = find_sources(inputs)
     formats = [choose_format(source.name, format) for source in sources]
     check_columns(options, formats, sources[0].name)
@@ -129,12 +129,12 @@ def _read_all(
 
 
 def _split(row: Row, tokenizer: str, *, offsets: bool) -> tuple[list[str], str | None, Offsets | None]:
-    """A row's tokens, the text that they come from, and their places in it."""
+    """A row's tokens, their text, and their offsets in it."""
     if row.value is None:
         return [], None, None
     if isinstance(row.value, list):
         return row.value, row.text, align(row.value, row.text) if offsets and row.text is not None else None
-    # Same length: the places of the tokens stay.
+    # The length stays the same, and so do the offsets of the tokens.
     text = row.value.replace("\r\n", " \n") if "\r\n" in row.value else row.value
     if not offsets:
         return words(text, tokenizer), row.value, None
