@@ -31,15 +31,12 @@ class CountingStream:
     """An embedder that reports its progress."""
 
     def __init__(self, embedder: Embedder, update: Any) -> None:
-        self._embedder = embedder
-        self._update = update
-        self._sentences = 0
+        self._embedder, self._update = embedder, update
 
     def stream(self, sentences: Iterable[Sequence[str]], /) -> Iterator[EmbeddedSentence]:
-        for embedded in self._embedder.stream(sentences):
-            self._sentences += 1
-            if self._sentences % 500 == 0:
-                self._update(f"{self._sentences:,} sentences encoded")
+        for number, embedded in enumerate(self._embedder.stream(sentences), start=1):
+            if number % 500 == 0:
+                self._update(f"{number:,} sentences encoded")
             yield embedded
 
 
