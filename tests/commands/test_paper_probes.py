@@ -62,7 +62,7 @@ def test_pos_writes_a_table_a_report_and_figures(model: str, treebank: Path, tmp
     shown = run("pos", str(treebank), "-m", model, "-o", str(tmp_path / "out"))
     assert "upos" in shown and "xpos" in shown and "layer 2" in shown and "Syntax is found lower" in shown
     written = json.loads((tmp_path / "out" / "pos.json").read_text())
-    # Nine distinct words, the same in all parts: every layer learns them by heart.
+    # Nine distinct words, the same in all parts: every layer learns them all.
     assert [row["test"] for row in written["probes"]["upos"]["rows"]] == [100.0] * 4
     names = ["layer 0", "layer 1", "layer 2", "average"]
     assert [row["name"] for row in written["probes"]["xpos"]["rows"]] == names
@@ -106,7 +106,7 @@ def test_the_baselines_need_no_model(senses: Path, tmp_path: Path) -> None:
     assert "50.0" in shown and "layer" not in shown.split("four:")[0]
 
 
-def test_senses_says_what_is_missing(tmp_path: Path, senses: Path) -> None:
+def test_senses_names_missing_files(tmp_path: Path, senses: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"no semcor\.data\.xml"):
         run("senses", str(tmp_path / "empty"), "--wordnet", str(tmp_path / "dict"), "--baselines")
@@ -120,7 +120,7 @@ def test_senses_says_what_is_missing(tmp_path: Path, senses: Path) -> None:
         run("senses", str(senses), "--wordnet", str(tmp_path / "dict"), "--baselines")
 
 
-def test_context_uses_the_included_sentences(model: str) -> None:
+def test_context_uses_the_bundled_sentences(model: str) -> None:
     shown = run("context", "-m", model)
     assert "bank (river / money)" in " ".join(shown.split()) or "bank (river /" in shown
     words = json.loads(run("context", "-m", model, "--json"))["words"]
@@ -130,7 +130,7 @@ def test_context_uses_the_included_sentences(model: str) -> None:
 
 def test_context_refuses_a_file_without_sentences(model: str, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("# nothing else\n")
-    with pytest.raises(InputError, match="holds no sentence"):
+    with pytest.raises(InputError, match="contains no sentence"):
         run("context", str(tmp_path / "a.tsv"), "-m", model)
 
 

@@ -1,4 +1,4 @@
-"""elmo paper report by the real command: killed in the middle, it goes on without doing anything again."""
+"""elmo paper report by the real command: killed in the middle, it is resumed without repeated runs."""
 
 import os
 import re
@@ -42,7 +42,7 @@ def runs(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (folder / "runs").glob("*.json")}
 
 
-def test_killed_it_goes_on_and_repeats_no_run(
+def test_a_killed_report_is_resumed_without_repeated_runs(
     data: Path, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]
 ) -> None:
     make_bilm().save_pretrained(tmp_path / "model")
@@ -65,7 +65,7 @@ def test_killed_it_goes_on_and_repeats_no_run(
     trained = [text for text in again.stderr.splitlines() if ", seed " in text]
     assert len(set(trained)) == 8 - len(before)
     page = (report / "report.html").read_text()
-    assert "sentiment" in page and "named entities" in page and "Left out: question answering" in page
+    assert "sentiment" in page and "named entities" in page and "<em>Left out</em>: question answering" in page
     assert "ELMo improves on the baseline (table 1)" in again.stdout and "left out" in again.stdout
 
 
@@ -76,9 +76,9 @@ def test_two_processes_fill_one_folder_of_runs(
     common = ("--data", str(data), "-m", str(tmp_path / "model"), "--runs", str(tmp_path / "runs"))
     lines = [command(*common, "-o", str(tmp_path / name), "--only", "table-1") for name in ("one", "two")]
     running = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for line in lines]
-    told = [process.communicate(timeout=300)[1] for process in running]
-    assert [process.returncode for process in running] == [0, 0], told
-    trained = [line for text in told for line in text.splitlines() if line.startswith("epoch 3:")]
+    messages = [process.communicate(timeout=300)[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0], messages
+    trained = [line for text in messages for line in text.splitlines() if line.startswith("epoch 3:")]
     assert len(trained) == 8, "two tasks, two arms, two seeds: each trained by one of the two"
     tables = [
         [line for line in (tmp_path / name / "report.md").read_text().splitlines() if line.startswith("|")]

@@ -1,4 +1,4 @@
-"""elmo paper layers, placement, samples and weights on a task that is learned in a second."""
+"""elmo paper layers, placement, samples and weights on a task that trains in a second."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def elmo(*arguments: str) -> str:
     return result.stdout
 
 
-def test_layers_places_and_their_weights(task: list[str], tmp_path: Path) -> None:
+def test_layers_placement_and_weights(task: list[str], tmp_path: Path) -> None:
     shown = elmo("paper", "layers", *task, "-o", str(tmp_path / "results"))
     assert "last only" in shown and "The first two layers are as good as all" in shown
     written = json.loads((tmp_path / "results" / "layers.json").read_text())
@@ -58,9 +58,9 @@ def test_samples_draws_a_curve(task: list[str], tmp_path: Path) -> None:
 
 
 def test_bad_arguments_are_refused_before_anything_is_trained(task: list[str], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="commas between"):
+    with pytest.raises(ConfigError, match="separated by commas"):
         elmo("paper", "samples", *task, "--shares", "half")
-    with pytest.raises(ConfigError, match=r"training\.fraction=0\.5 does nothing here"):
+    with pytest.raises(ConfigError, match=r"training\.fraction=0\.5 has no effect here"):
         elmo("paper", "samples", *task, "--set", "training.fraction=0.5")
     with pytest.raises(InputError, match=r"ends in \.png"):
         elmo("paper", "samples", *task, "--plot", "curve.jpg")

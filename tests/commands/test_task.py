@@ -50,7 +50,7 @@ def train(data: Path, folder: Path, *more: str) -> Result:
 def test_a_model_is_trained_evaluated_and_used(data: Path, tmp_path: Path) -> None:
     run = train(data, tmp_path / "run", "--place", "both")
     assert "test f1: 100.00" in run.stdout
-    assert "the biLM's layers are kept while training" in run.stderr
+    assert "the biLM's layers are cached while training" in run.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["place"] == "both" and results["test"]["mean"] == 100
 
@@ -72,7 +72,7 @@ def test_a_model_is_trained_evaluated_and_used(data: Path, tmp_path: Path) -> No
     assert [entity["text"] for entity in record["entities"]] == ["Bob", "New York"]
 
 
-def test_the_baseline_takes_no_bilm(data: Path, tmp_path: Path) -> None:
+def test_the_baseline_has_no_bilm(data: Path, tmp_path: Path) -> None:
     train(data, tmp_path / "run", "-m", "none", "--seeds", "2")
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["elmo"] is None and len(results["seeds"]) == 2

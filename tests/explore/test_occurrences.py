@@ -32,5 +32,5 @@ def test_a_line_without_the_word_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_comments_alone_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("# word, sense, sentence\n\n")
-    with pytest.raises(InputError, match="holds no sentence with a word and its sense"):
+    with pytest.raises(InputError, match="contains no sentence with a word and its sense"):
         read_occurrences(tmp_path / "a.tsv")

@@ -223,7 +223,7 @@ TARGETS: dict[str, Target] = {
     ),
     "SQuAD": Target(_text("a.json", _SQUAD), lambda folder: read_questions(folder / "a.json")),
     "SNLI": Target(_text("a.jsonl", _SNLI * 2), lambda folder: read_pairs(folder / "a.jsonl")),
-    "SICK": Target(_text("a.txt", _SICK), lambda folder: read_pairs(folder / "a.txt", split="TRAIN")),
+    "SICK": Target(_text("a.txt", _SICK), lambda folder: read_pairs(f"{folder / 'a.txt'}:TRAIN")),
     "labelled CoNLL-U": Target(_text("a.conllu", _CONLLU), partial(_labelled, "a.conllu")),
     "labelled columns": Target(_text("a.tsv", "The DET\nbank NOUN\n\nIt PRON\n"), partial(_labelled, "a.tsv")),
     "senses": Target(_make_senses, lambda folder: list(SenseSet.open(folder / "a.data.xml").sentences())),

@@ -12,8 +12,9 @@ from sense_files import senses_folder, wordnet_folder
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.paper.data import DataFolder
 from elmo.paper.plan import Plan
-from elmo.paper.study import Listener, Study
-from elmo.tasks.runs import RunFiles, RunStore, TaskSetup
+from elmo.paper.study import Study
+from elmo.tasks.job import DataFiles
+from elmo.tasks.runs import Begin, RunStore, TaskSetup, Trainer
 from elmo.tasks.static_vectors import VectorSettings
 
 __all__ = ["encoder", "senses_folder", "wordnet_folder"]
@@ -40,7 +41,7 @@ def make_setup(tmp_path: Path) -> Callable[..., TaskSetup]:
         path = tmp_path / "names.conll"
         text = "\n".join(_NAMES[number % len(_NAMES)] for number in range(num_sentences))
         path.write_text(text, encoding="utf-8")
-        return TaskSetup("named_entities", RunFiles(*[str(path)] * 3), overrides=_SMALL, seeds=seeds)
+        return TaskSetup("named_entities", DataFiles(*[str(path)] * 3), overrides=_SMALL, seeds=seeds)
 
     return make
 
@@ -116,8 +117,13 @@ def small_plan() -> Plan:
 def make_study(
     data: Path, small_plan: Plan, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]
 ) -> Callable[..., Study]:
-    def make(*, plan: Plan = small_plan, listener: Listener | None = None) -> Study:
-        store = RunStore(tmp_path / "report" / "runs")
-        return Study(make_bilm(), "tiny", DataFolder(data), store, plan, listener or Listener())
+    def make(
+        *,
+        plan: Plan = small_plan,
+        say: Callable[[str], None] = lambda line: None,
+        begin: Begin = lambda run: lambda event: None,
+    ) -> Study:
+        train = Trainer(RunStore(tmp_path / "report" / "runs"), make_bilm(), "tiny", begin)
+        return Study(train, DataFolder(data), plan, say=say)
 
     return make

@@ -1,4 +1,4 @@
-"""Ablations: every variant is its own training, changes ELMo alone, and is trained once for all tables."""
+"""Ablations: every variant changes only ELMo, and is trained once for all tables."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -20,7 +20,7 @@ MakeBilm = Callable[..., PretrainedBiLM]
 MakeSetup = Callable[..., TaskSetup]
 
 
-def test_variants_differ_in_elmo_alone(make_setup: MakeSetup) -> None:
+def test_variants_differ_only_in_elmo(make_setup: MakeSetup) -> None:
     setup = make_setup()
     plain = asdict(setup.settings())
     for variant in (*LAYERS, *PLACEMENT):

@@ -1,11 +1,11 @@
-"""Claims are held or not by the figures alone, and small differences are called that."""
+"""Claims are checked by the numbers, and small differences are noted."""
+
+from collections.abc import Sequence
 
 from elmo.paper import (
     figure_1_learning_curve,
     figure_2_mix_weights,
     table_1_tasks,
-    table_2_layers,
-    table_3_placement,
     table_4_neighbours,
     table_5_senses,
     table_6_parts_of_speech,
@@ -13,11 +13,18 @@ from elmo.paper import (
 from elmo.paper.ablation import Ablation, Scores
 from elmo.paper.figure_1_learning_curve import CurvePoint, EpochsNeeded, LearningCurve
 from elmo.paper.figure_2_mix_weights import MixRow
-from elmo.paper.section import known
+from elmo.paper.section import Claim, Section
 from elmo.paper.table_1_tasks import Summary, TableRow
 from elmo.paper.table_2_layers import ALL, AVERAGE, BASELINE, FIRST_TWO, LAST
+from elmo.paper.table_2_layers import TABLE as TABLE_2
 from elmo.paper.table_3_placement import BOTH, INPUT, OUTPUT
+from elmo.paper.table_3_placement import TABLE as TABLE_3
 from elmo.tasks.catalog import find_task
+
+
+def known(claims: list[Claim]) -> Sequence[Claim]:
+    """The claims that a section shows."""
+    return Section("", claims=claims).claims
 
 
 def scores(*values: float) -> Scores:
@@ -42,17 +49,17 @@ def test_table_1() -> None:
 
 def test_table_2() -> None:
     figures = {BASELINE: 80.0, LAST: 84.0, AVERAGE: 84.5, ALL: 85.0, FIRST_TWO: 84.6}
-    verdicts = [claim.verdict for claim in table_2_layers.claims([ablation("entailment", **figures)])]
+    verdicts = [claim.verdict for claim in TABLE_2.claims([ablation("entailment", **figures)])]
     assert verdicts == ["held"] * 4
-    reverse = table_2_layers.claims([ablation("entailment", **{**figures, LAST: 86.0, FIRST_TWO: 84.0})])
+    reverse = TABLE_2.claims([ablation("entailment", **{**figures, LAST: 86.0, FIRST_TWO: 84.0})])
     assert [claim.verdict for claim in reverse] == ["not held", "held", "held", "not held"]
 
 
-def test_table_3_asks_each_task_for_its_own() -> None:
+def test_table_3_has_claims_by_task() -> None:
     roles = ablation("semantic_roles", **{INPUT: 84.7, BOTH: 84.3, OUTPUT: 80.9})
-    assert [claim.verdict for claim in known(table_3_placement.claims([roles]))] == ["held", "held"]
+    assert [claim.verdict for claim in known(TABLE_3.claims([roles]))] == ["held", "held"]
     pairs = ablation("entailment", **{INPUT: 88.9, BOTH: 89.5, OUTPUT: 90.0})
-    assert [claim.verdict for claim in known(table_3_placement.claims([roles, pairs]))] == [
+    assert [claim.verdict for claim in known(TABLE_3.claims([roles, pairs]))] == [
         "held",
         "held",
         "held",
@@ -60,9 +67,9 @@ def test_table_3_asks_each_task_for_its_own() -> None:
     ]
 
 
-def test_a_difference_within_the_spread_is_called_that() -> None:
+def test_a_difference_within_the_spread_is_noted() -> None:
     layers = {name: scores(80.0, 84.0) for name in (BASELINE, LAST, AVERAGE, FIRST_TWO)} | {ALL: scores(81.0, 84.0)}
-    claim = table_2_layers.claims([Ablation("entailment", "f1", layers)])[0]
+    claim = TABLE_2.claims([Ablation("entailment", "f1", layers)])[0]
     assert claim.verdict == "held" and "within the spread of seeds" in claim.checks[0].evidence
 
 

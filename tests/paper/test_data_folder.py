@@ -1,4 +1,4 @@
-"""The layout of the data folder: files plain or compressed, and a clear word about what is missing."""
+"""The layout of the data folder: files plain or compressed, and errors that name missing files."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from elmo.paper.data import DataFolder, MissingDataError
 
 
-def test_files_are_found_compressed_too(data: Path) -> None:
+def test_compressed_files_are_found(data: Path) -> None:
     folder = DataFolder(data)
     assert folder.task("entailment").train.endswith("nli-sick/SICK.txt:TRAIN")
     pairs = data / "nli-sick/SICK.txt"
@@ -25,7 +25,7 @@ def test_texts_of_some_sources_or_of_all(data: Path) -> None:
     assert len(folder.texts(("unknown",))) == 2
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     with pytest.raises(MissingDataError, match=r"There is no squad/split-train\.json in .*; expected a file"):
         folder.task("question_answering")

@@ -1,4 +1,4 @@
-"""Learning curves: parts inside parts, more epochs for small ones, and the epochs that both arms need."""
+"""Learning curves: nested parts, more epochs for small ones, and the epochs of both arms."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +63,6 @@ def test_epochs_to_the_baselines_best() -> None:
     assert epochs_needed(baseline, [result([60]), result([72])]).elmo_epoch is None
 
 
-def test_shares_outside_the_set_are_refused(make_setup: MakeSetup) -> None:
+def test_fractions_out_of_range_are_refused(make_setup: MakeSetup) -> None:
     with pytest.raises(ConfigError, match="above 0, at most 1"):
         learn_curve(make_setup(), (0.1, 2.0), lambda runs: [])

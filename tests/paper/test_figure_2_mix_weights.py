@@ -1,4 +1,4 @@
-"""Mix weights from runs and from runs, seeds averaged, and the heat map."""
+"""Mix weights from results and from runs, averaged over seeds, and the heat map."""
 
 import json
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def test_seeds_are_averaged_place_by_place() -> None:
     assert second.label == "sentiment, output" and second.seeds == 2
 
 
-def test_runs_are_found_in_the_folders_below(tmp_path: Path) -> None:
+def test_results_are_found_in_subfolders(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "results.json").write_text(results_of("entailment", "both", SEEDS))
     assert [row.label for row in read_mixes([tmp_path])] == ["entailment, input", "entailment, output"]
@@ -46,7 +46,7 @@ def test_runs_are_found_in_the_folders_below(tmp_path: Path) -> None:
         read_mixes([tmp_path])
 
 
-def test_other_programs_results_are_passed_over(tmp_path: Path) -> None:
+def test_results_of_other_programs_are_skipped(tmp_path: Path) -> None:
     for name, content in (("a", '{"accuracy": 0.9}'), ("b", "[1, 2]"), ("c", results_of("sentiment", "both", SEEDS))):
         (tmp_path / name).mkdir()
         (tmp_path / name / "results.json").write_text(content)
@@ -55,17 +55,17 @@ def test_other_programs_results_are_passed_over(tmp_path: Path) -> None:
         read_mixes([tmp_path / "a"])
 
 
-def test_a_run_of_chosen_layers_is_not_called_tokens_and_lstm_1(tmp_path: Path) -> None:
+def test_a_model_of_some_layers_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     seeds = [{"mix_weights": [[0.4, 0.6]], "gammas": [1.0]}]
     (tmp_path / "a" / "results.json").write_text(results_of("sentiment", "input", seeds, layers=[1, 2]))
-    with pytest.raises(InputError, match=r"a model of chosen layers \(elmo\.layers\)"):
+    with pytest.raises(InputError, match=r"models of some layers only \(elmo\.layers\)"):
         read_mixes([tmp_path])
     (tmp_path / "results.json").write_text(results_of("entailment", "both", SEEDS))
     assert [row.task for row in read_mixes([tmp_path])] == ["entailment"] * 2
 
 
-def test_runs_that_differ_in_the_seed_make_one_row(
+def test_runs_that_differ_only_in_the_seed_are_one_row(
     tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM], make_setup: Callable[..., TaskSetup]
 ) -> None:
     store = RunStore(tmp_path / "runs")
@@ -77,7 +77,7 @@ def test_runs_that_differ_in_the_seed_make_one_row(
     assert all(row.seeds == 2 and sum(row.weights) == pytest.approx(1, abs=1e-5) for row in rows)
 
 
-def test_the_heat_map_names_everything() -> None:
+def test_the_heat_map_has_labels_and_numbers() -> None:
     rows = [
         MixRow("sentiment", "input", (0.1, 0.7, 0.2), (0, 0, 0), 1.0, 1),
         MixRow("question_answering", "output", (0.3, 0.3, 0.4), (0, 0, 0), 1.0, 1),
@@ -91,7 +91,7 @@ def test_the_heat_map_names_everything() -> None:
     assert shown["0.70"] == "white" and shown["0.10"] == "black", "readable on its shade"
 
 
-def test_models_of_other_depths_are_not_drawn_together(tmp_path: Path) -> None:
+def test_models_with_different_numbers_of_layers_are_refused(tmp_path: Path) -> None:
     for name, weights in (("a", [0.5, 0.5]), ("b", [0.2, 0.3, 0.5])):
         (tmp_path / name).mkdir()
         seeds = [{"mix_weights": [weights], "gammas": [1.0]}]
@@ -100,13 +100,13 @@ def test_models_of_other_depths_are_not_drawn_together(tmp_path: Path) -> None:
         read_mixes([tmp_path])
 
 
-def test_a_model_of_chosen_layers_is_left_out_of_figure_2(make_study: Callable[..., Study], small_plan: Plan) -> None:
+def test_a_model_of_some_layers_is_left_out_of_figure_2(make_study: Callable[..., Study], small_plan: Plan) -> None:
     for layers in ("[1, 2]", "[-1]"):
         plan = replace(
             small_plan, tasks=("named_entities",), overrides=(*small_plan.overrides, f"elmo.layers={layers}")
         )
         section = make(make_study(plan=plan))
         assert section.missing == (
-            f"named entities. Its model mixes the layers {layers} alone; the figure shows mixes of all.",
+            f"named entities. Its model mixes only the layers {layers}; the figure has mixes of all layers.",
         )
         assert not section.tables and not section.claims

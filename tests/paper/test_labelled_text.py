@@ -20,7 +20,7 @@ CONLLU = """# text = I can't.
 """
 
 
-def test_conllu_gives_words_not_ranges_or_empty_nodes(tmp_path: Path) -> None:
+def test_conllu_ranges_and_empty_nodes_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.conllu"
     path.write_text(CONLLU)
     assert read_labelled(path) == [
@@ -36,7 +36,7 @@ def test_a_missing_tag_is_refused(tmp_path: Path) -> None:
         read_labelled(path, tags="xpos")
 
 
-def test_columns_take_the_first_and_the_last(tmp_path: Path) -> None:
+def test_the_token_is_the_first_column_and_the_label_the_last(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nPeter\tB-PER\n# O\n")
     assert read_labelled(path) == [
@@ -49,7 +49,7 @@ def test_columns_take_the_first_and_the_last(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("a.txt", "word\n", "line 1: found only 'word'"),
-        ("a.txt", "\n\n", "holds no labelled token"),
+        ("a.txt", "\n\n", "contains no labelled token"),
         ("a.conllu", "1\tI\tPRON\n", "line 1: found 3 columns"),
     ],
 )
@@ -65,7 +65,7 @@ def test_ewt(shared: Path) -> None:
     assert sum(len(sentence.words) for sentence in sentences) == 25_094
 
 
-def test_a_treebanks_plain_text_stands_beside_it(tmp_path: Path) -> None:
+def test_the_plain_text_of_a_treebank_is_ignored(tmp_path: Path) -> None:
     for part in ("train", "dev", "test"):
         for ending in ("conllu", "txt"):
             (tmp_path / f"en_ewt-ud-{part}.{ending}").write_text("", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How near vectors of less precise weights are."""
+"""The agreement of vectors of lower precision."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Fixed:
             yield EmbeddedSentence(list(sentence), np.tile(self.vector, (2, len(sentence), 1)))
 
 
-def test_the_angle_between_vectors_is_what_counts() -> None:
+def test_agreement_is_the_cosine() -> None:
     found = compare_precisions(Fixed((1, 0)), {"longer": Fixed((3, 0)), "turned": Fixed((1, 1))}, [["a", "b"], ["c"]])
     assert [(each.mean, each.lowest) for each in found["longer"]] == [(1.0, 1.0)]
     assert np.allclose([found["turned"][0].mean, found["turned"][0].lowest], np.sqrt(0.5))

@@ -1,4 +1,4 @@
-"""A whole report from small data: what is there is made, what is missing is named, nothing is computed twice."""
+"""A full report from small data: missing data is named, and nothing is computed twice."""
 
 import json
 import shutil
@@ -9,13 +9,13 @@ import pytest
 
 from elmo.errors import InputError
 from elmo.paper.report import make_report
-from elmo.paper.study import Listener, Study
+from elmo.paper.study import Study
 from elmo.provenance import collect
 
 MakeStudy = Callable[..., Study]
 
 
-def test_a_report_of_everything_and_a_second_one_from_the_runs(make_study: MakeStudy, tmp_path: Path) -> None:
+def test_a_full_report_and_a_second_one_from_its_runs(make_study: MakeStudy, tmp_path: Path) -> None:
     said: list[str] = []
     trained: list[str] = []
 
@@ -24,7 +24,7 @@ def test_a_report_of_everything_and_a_second_one_from_the_runs(make_study: MakeS
         return lambda event: None
 
     folder = tmp_path / "report"
-    study = make_study(listener=Listener(said.append, begin))
+    study = make_study(say=said.append, begin=begin)
     report = make_report(study, folder, provenance=lambda: collect(command="elmo paper report"))
 
     titles = [section.title for section in report.sections]
@@ -49,19 +49,19 @@ def test_a_report_of_everything_and_a_second_one_from_the_runs(make_study: MakeS
 
     said.clear()
     trained.clear()
-    again = make_report(make_study(listener=Listener(said.append, begin)), folder, provenance=collect)
+    again = make_report(make_study(say=said.append, begin=begin), folder, provenance=collect)
     assert not trained and all(line.startswith("== ") for line in said), "the second time nothing is computed"
     assert again.claims == report.claims
 
 
-def test_parts_alone_and_an_unknown_one(make_study: MakeStudy, tmp_path: Path) -> None:
+def test_one_part_and_an_unknown_part(make_study: MakeStudy, tmp_path: Path) -> None:
     report = make_report(make_study(), tmp_path / "report", provenance=collect, parts=("table-5",))
     assert [section.title[:7] for section in report.sections] == ["Table 5"]
     with pytest.raises(InputError, match="no part 'table-9'"):
         make_report(make_study(), tmp_path / "report", provenance=collect, parts=("table-9",))
 
 
-def test_an_empty_folder_gives_a_report_of_what_is_missing(make_study: MakeStudy, data: Path, tmp_path: Path) -> None:
+def test_a_report_without_data_lists_missing_files(make_study: MakeStudy, data: Path, tmp_path: Path) -> None:
     shutil.rmtree(data)
     data.mkdir()
     report = make_report(make_study(), tmp_path / "report", provenance=collect)

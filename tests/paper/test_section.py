@@ -1,4 +1,4 @@
-"""The page: everything inside it, words escaped, verdicts in words."""
+"""The page: one file, with escaped text."""
 
 from elmo.paper.page import as_html
 from elmo.paper.section import Check, Claim, Figure, PaperReport, Section, Table, report_markdown
@@ -19,7 +19,7 @@ REPORT = PaperReport("Title", ("Intro.",), (SECTION,), collect(command="elmo pap
 
 def test_html_is_one_file() -> None:
     page = as_html(REPORT)
-    assert "Table &lt;1&gt;" in page and "Some &amp; text." in page and "<td>&lt;1&gt;</td>" in page
+    assert "Table &lt;1&gt;" in page and "Some &amp; text." in page and "&lt;1&gt;</td>" in page
     assert 'src="data:image/png;base64,iVBORw=="' in page and "<link" not in page and "<script" not in page
     assert page.count("held for 1 of 2") == 2 and "1,234 s" in page and "squad is not there" in page
 

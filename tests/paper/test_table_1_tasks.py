@@ -14,9 +14,13 @@ from typer.testing import CliRunner
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.commands import app
 from elmo.errors import ConfigError
-from elmo.paper.table_1_tasks import PlanSettings, Summary, TablePlan, TableRow, TaskFiles, compare_arms, section
+from elmo.paper.data import DataFolder
+from elmo.paper.plan import Plan, TaskFiles, read_plan
+from elmo.paper.study import Study
+from elmo.paper.table_1_tasks import Summary, TableRow, compare_arms, section
 from elmo.tasks.catalog import find_task, paper_tasks
-from elmo.tasks.runs import Run, RunFiles, RunStore, Trainer
+from elmo.tasks.job import DataFiles
+from elmo.tasks.runs import Run, RunStore, Trainer
 
 SMALL = (
     "text.words.dim=8",
@@ -26,15 +30,15 @@ SMALL = (
 )
 
 
-def test_the_error_reduction_is_the_papers() -> None:
+def test_the_error_reduction_of_the_paper() -> None:
     row = TableRow("x", "f1", Summary(81.1, 0), Summary(85.8, 0), {}, {})
     assert row.absolute == pytest.approx(4.7)
     assert row.reduction == pytest.approx(24.9, abs=0.05)
 
 
-def test_both_arms_are_run_once_and_compared(make_bilm: Callable[..., PretrainedBiLM], tmp_path: Path) -> None:
+def test_both_arms_are_trained_once_and_compared(make_bilm: Callable[..., PretrainedBiLM], tmp_path: Path) -> None:
     data = write(tmp_path / "names.conll", make_examples(12))
-    plan = TablePlan(PlanSettings(seeds=2), {"named_entities": TaskFiles(data, data, data, SMALL)})
+    plan = Plan(seeds=2, files={"named_entities": TaskFiles(data, data, data)}, vector_sources=None, overrides=SMALL)
     begun: list[str] = []
 
     def begin(run: Run) -> Callable[[object], None]:
@@ -42,7 +46,7 @@ def test_both_arms_are_run_once_and_compared(make_bilm: Callable[..., Pretrained
         return lambda event: None
 
     train = Trainer(RunStore(tmp_path / "runs"), make_bilm(), "tiny", begin)
-    (setup,) = plan.setups(tmp_path)
+    setup = Study(train, DataFolder(tmp_path), plan).setup("named_entities")
     for _ in range(2):
         rows = [compare_arms(setup, train)]
     assert len([label for label in begun if "baseline" in label]) == 2, "the second time nothing is trained"
@@ -59,7 +63,7 @@ def test_both_arms_are_run_once_and_compared(make_bilm: Callable[..., Pretrained
 
 
 @pytest.mark.parametrize(("elmo", "reached"), [(85.8, True), (84.0, False), (81.0, False)])
-def test_it_says_where_it_falls_short_of_the_paper(elmo: float, reached: bool) -> None:
+def test_a_smaller_reduction_than_the_papers_is_recorded(elmo: float, reached: bool) -> None:
     row = TableRow("x", "f1", Summary(81.1, 0), Summary(elmo, 0), {}, {}, find_task("question_answering").paper)
     assert row.as_dict()["reaches_paper"] is row.reaches_paper is reached
 
@@ -69,11 +73,12 @@ def test_the_files_of_a_plan_are_in_a_folder(tmp_path: Path) -> None:
     path.write_text(
         'vectors_text = ["lm/a.txt", "/b.txt"]\n[sentiment]\ntrain = "/data/a"\ndev = "b"\ntest = "c.txt:TEST"\n'
     )
-    plan = TablePlan.read(path, ["seeds=2"])
-    (setup,) = plan.setups(Path("data"), "mine.txt")
-    assert setup.files == RunFiles("/data/a", "data/b", "data/c.txt:TEST") and setup.seeds == 2
+    plan, vectors = read_plan(path, ["seeds=2"])
+    study = Study(Trainer(RunStore(tmp_path), None), DataFolder(Path("data")), plan, "mine.txt")
+    setup = study.setup("sentiment")
+    assert setup.files == DataFiles("/data/a", "data/b", "data/c.txt:TEST") and setup.seeds == 2
     assert setup.settings().text.words.vectors == "mine.txt"
-    assert plan.texts(Path("data")) == ["data/lm/a.txt", "/b.txt"]
+    assert plan.vector_texts == ("lm/a.txt", "/b.txt") and vectors == ""
 
 
 def test_unknown_tasks_and_settings_of_a_plan_are_refused(tmp_path: Path) -> None:
@@ -86,16 +91,16 @@ def test_unknown_tasks_and_settings_of_a_plan_are_refused(tmp_path: Path) -> Non
     ):
         path.write_text(content)
         with pytest.raises(ConfigError, match=message):
-            TablePlan.read(path)
+            read_plan(path)
 
 
-def test_the_plan_of_the_results_names_all_tasks() -> None:
-    plan = TablePlan.read(Path(__file__).parent.parent.parent / "results" / "tasks.plan.toml")
-    assert list(plan.tasks) == [task.name for task in paper_tasks()] and plan.settings.seeds >= 3
-    assert plan.settings.vectors_text, "static vectors from the biLM's own text"
+def test_the_plan_of_the_results_has_all_tasks() -> None:
+    plan, _ = read_plan(Path(__file__).parent.parent.parent / "results" / "tasks.plan.toml")
+    assert list(plan.tasks) == [task.name for task in paper_tasks()] and plan.seeds >= 3
+    assert plan.vector_texts, "static vectors from the biLM's own text"
 
 
-def test_the_command_writes_the_table_and_where_it_comes_from(tmp_path: Path) -> None:
+def test_the_command_writes_the_table_and_its_provenance(tmp_path: Path) -> None:
     write(tmp_path / "names.conll", make_examples(12))
     (tmp_path / "text.txt").write_text("Ann saw Bob in Rome .\n" * 20)
     settings = json.dumps([*SMALL, "elmo.layers=[-1]"])

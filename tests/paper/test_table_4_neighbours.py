@@ -1,4 +1,4 @@
-"""Tables 4, 5 and 6: runs know all that they depend on, and what cannot be made is named."""
+"""Tables 4, 5 and 6: keys contain all dependencies, and missing data is named."""
 
 import json
 import shutil
@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmo.paper.plan import Plan
-from elmo.paper.report import make_report
-from elmo.paper.study import Listener, Study
+from elmo.paper.report import make_part, make_report
+from elmo.paper.study import Study
 from elmo.paper.table_4_neighbours import make
 from elmo.provenance import collect
 
@@ -16,14 +16,14 @@ MakeStudy = Callable[..., Study]
 
 
 def _run(study: Study) -> dict[str, object]:
-    (run,) = study.store.folder.glob("neighbours-*.json")
+    (run,) = study.train.store.folder.glob("neighbours-*.json")
     result: dict[str, object] = json.loads(run.read_text())["result"]
     return result
 
 
-def test_other_gold_senses_make_another_table_4(make_study: MakeStudy, data: Path) -> None:
+def test_table_4_depends_on_the_gold_senses(make_study: MakeStudy, data: Path) -> None:
     said: list[str] = []
-    study = make_study(listener=Listener(said.append))
+    study = make_study(say=said.append)
     before = make(study)
     measured = said.count("neighbours: measuring")
     make(study)
@@ -47,7 +47,7 @@ def test_empty_sentences_do_not_shift_table_4(make_study: MakeStudy, data: Path)
     assert [each["place"] for each in asked] == ["0:2", "2:2"]  # type: ignore[attr-defined]
 
 
-def test_a_limit_counts_as_the_command_that_is_shown(make_study: MakeStudy, data: Path, small_plan: Plan) -> None:
+def test_a_limit_counts_sentences_like_the_command(make_study: MakeStudy, data: Path, small_plan: Plan) -> None:
     corpus = data / "wsd" / "semcor.data.xml"
     corpus.write_text(corpus.read_text().replace("<sentence", '<sentence id="e"></sentence><sentence', 1))
     study = make_study(plan=replace(small_plan, neighbour_sentences=4))
@@ -55,13 +55,13 @@ def test_a_limit_counts_as_the_command_that_is_shown(make_study: MakeStudy, data
     assert "--limit 4" in section.commands[0] and _run(study)["occurrences"] == 12
 
 
-def test_what_is_missing_inside_a_part_leaves_the_part_out(make_study: MakeStudy, data: Path, tmp_path: Path) -> None:
+def test_a_part_without_its_data_is_left_out(make_study: MakeStudy, data: Path, tmp_path: Path) -> None:
     shutil.rmtree(data / "wsd" / "Evaluation_Datasets")
     (data / "ud" / "EWT" / "x-dev.conllu").write_text("# nothing but a comment\n")
     parts = ("table-4", "table-5", "table-6")
     table_4, table_5, table_6 = make_report(make_study(), tmp_path / "report", provenance=collect, parts=parts).sections
     assert table_4.tables
     assert "neither a folder Evaluation_Datasets" in table_5.missing[0] and not table_5.tables
-    assert "x-dev.conllu holds no labelled token" in table_6.missing[0] and not table_6.tables
+    assert "x-dev.conllu contains no labelled token" in table_6.missing[0] and not table_6.tables
     (data / "wsd" / "semcor.gold.key.txt").unlink()
-    assert "is not a sense-tagged set" in make(make_study()).missing[0]
+    assert "is not a sense-tagged set" in make_part("table-4", make_study()).missing[0]

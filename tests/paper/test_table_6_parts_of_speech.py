@@ -1,4 +1,4 @@
-"""The linear probe finds what is linear in a layer, and only that."""
+"""The linear probe finds only linear information."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def splits() -> LabelledSplits:
 
 @pytest.fixture
 def result(encoder: object, splits: LabelledSplits) -> TokenProbe:
-    return probe_tokens(encoder, {"before": splits}, settings=SETTINGS)["before"]  # type: ignore[arg-type]
+    return probe_tokens(encoder, {"before": splits}, SETTINGS)["before"]  # type: ignore[arg-type]
 
 
-def test_each_layer_shows_what_it_holds(result: TokenProbe) -> None:
+def test_the_probe_finds_the_information_of_each_layer(result: TokenProbe) -> None:
     accuracy = {row.name: row.test for row in result.rows}
     assert list(accuracy) == ["layer 0", "layer 1", "layer 2", "average"]
     assert accuracy["layer 0"] < 40
@@ -47,13 +47,13 @@ def test_each_layer_shows_what_it_holds(result: TokenProbe) -> None:
     assert all(abs(row.dev - row.test) < 12 for row in result.rows)
 
 
-def test_the_baseline_knows_only_words(result: TokenProbe) -> None:
+def test_the_baseline_uses_only_words(result: TokenProbe) -> None:
     assert result.baseline_test < 40
     assert (result.num_labels, result.num_train_tokens, result.num_test_tokens) == (9, 1200, 360)
 
 
-def test_the_seed_decides_everything(encoder: object, splits: LabelledSplits, result: TokenProbe) -> None:
-    again = probe_tokens(encoder, {"before": splits}, settings=SETTINGS)["before"]  # type: ignore[arg-type]
+def test_the_same_seed_gives_the_same_probe(encoder: object, splits: LabelledSplits, result: TokenProbe) -> None:
+    again = probe_tokens(encoder, {"before": splits}, SETTINGS)["before"]  # type: ignore[arg-type]
     assert again == result
 
 
@@ -61,8 +61,8 @@ def test_several_kinds_of_labels_share_the_vectors(encoder: object, splits: Labe
     def shouted(part: list[LabelledSentence]) -> list[LabelledSentence]:
         return [LabelledSentence(s.words, tuple(word.upper() for word in s.words)) for s in part]
 
-    word = LabelledSplits(*(shouted(list(part)) for part in splits.parts))
-    results = probe_tokens(encoder, {"before": splits, "word": word}, settings=SETTINGS)  # type: ignore[arg-type]
+    word = LabelledSplits(*(shouted(list(part)) for part in splits))
+    results = probe_tokens(encoder, {"before": splits, "word": word}, SETTINGS)  # type: ignore[arg-type]
     assert results["word"].rows[0].test == 100.0
     assert results["word"].baseline_test == 100.0
     assert results["before"].rows[1].test > 99
@@ -78,7 +78,7 @@ def test_whitening_leaves_uncorrelated_dimensions() -> None:
     assert np.cov(values.T) == pytest.approx(np.eye(5), abs=0.02)
 
 
-def test_whitening_survives_a_dimension_that_says_nothing() -> None:
+def test_whitening_with_a_constant_dimension_is_finite() -> None:
     tokens = np.ones((50, 1, 3), dtype=np.float16)
     tokens[:, 0, 0] = np.linspace(-1, 1, 50)
     Whitening.measure(tokens).apply(tokens)

@@ -19,9 +19,10 @@ from elmo.tasks.layers.word_vectors import embedding_table, frequent_words
 from elmo.tasks.named_entities.data import TaggedSentence
 from elmo.tasks.named_entities.model import EntityModelSettings
 from elmo.tasks.named_entities.task import NamedEntities, NamedEntitiesSettings
-from elmo.tasks.question_answering.data import Passage, Question, TokenSpan
+from elmo.tasks.question_answering.data import Question, TokenSpan
 from elmo.tasks.question_answering.model import AnswerModelSettings
 from elmo.tasks.question_answering.task import QuestionAnswering, QuestionAnsweringSettings
+from elmo.tasks.reading import TokenizedText
 from elmo.tasks.semantic_roles.data import Proposition
 from elmo.tasks.semantic_roles.model import RoleModelSettings
 from elmo.tasks.semantic_roles.task import SemanticRoles, SemanticRolesSettings
@@ -45,7 +46,7 @@ NAMES = [
 ]
 GAVE = (LabelledSpan("ARG0", 0, 1), LabelledSpan("V", 1, 2), LabelledSpan("ARG1", 2, 3))
 DEEDS = [Proposition(("Ann", "gave", "books"), 1, GAVE), Proposition(("Bob", "took", "Rome"), 1, GAVE)]
-PASSAGE = Passage.of("🙂🙂 Ann saw Rome 🙂 today", "ptb-like")
+PASSAGE = TokenizedText.of("🙂🙂 Ann saw Rome 🙂 today", "ptb-like")
 QUESTIONS = [
     Question("1", ("Who", "?"), PASSAGE, ("Ann",), (TokenSpan(2, 3),)),
     Question("2", ("Where", "?"), PASSAGE, ("Rome 🙂",), (TokenSpan(4, 6),)),

@@ -1,4 +1,4 @@
-"""Small worlds for task models: a task, a handful of examples, and a training run that takes seconds."""
+"""Small settings for task models, and trainings that take seconds."""
 
 from jaxtyping import install_import_hook
 
@@ -51,7 +51,7 @@ def overfit(
     learning_rate: float = 5e-3,
     batch_size: int = 10,
 ) -> tuple[TrainedTask, float]:
-    """Learn a few examples by heart; returns the model and its score on them."""
+    """Overfit a few examples; returns the model and its score on them."""
     course = TrainingSettings(
         learning_rate=learning_rate, batch_size=batch_size, epochs=epochs, patience=epochs, clip_norm=5.0
     )

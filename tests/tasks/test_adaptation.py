@@ -1,4 +1,4 @@
-"""A biLM that reads the task's text first."""
+"""A biLM that is fine-tuned on the task's text first."""
 
 import json
 import os
@@ -17,7 +17,7 @@ MakeBilm = Callable[..., PretrainedBiLM]
 SENTENCES = [["the", one, "saw", "the", other, "."] for one in ("dog", "cat", "cow") for other in ("bird", "fox")]
 
 
-def test_the_text_becomes_more_likely(make_bilm: MakeBilm, tmp_path: Path) -> None:
+def test_adaptation_lowers_the_perplexity(make_bilm: MakeBilm, tmp_path: Path) -> None:
     bilm = make_bilm()
     before = {name: tensor.clone() for name, tensor in bilm.state_dict().items()}
     made = adapt(bilm, [[*sentence, str(n)] for sentence in SENTENCES for n in range(40)], tmp_path, epochs=60)
@@ -25,12 +25,12 @@ def test_the_text_becomes_more_likely(make_bilm: MakeBilm, tmp_path: Path) -> No
     assert made.facts.perplexity_before is not None and made.facts.perplexity_after is not None
     assert made.facts.perplexity_after < 0.9 * made.facts.perplexity_before
     assert all(torch.equal(before[name], tensor) for name, tensor in bilm.state_dict().items()), (
-        "the caller's own stays"
+        "the caller's model is unchanged"
     )
     assert any(not torch.equal(before[name], tensor) for name, tensor in made.bilm.state_dict().items())
 
 
-def test_it_is_done_once_for_a_text(make_bilm: MakeBilm, tmp_path: Path) -> None:
+def test_a_bilm_is_adapted_once_for_a_text(make_bilm: MakeBilm, tmp_path: Path) -> None:
     shares: list[float] = []
     first = adapt(make_bilm(), SENTENCES * 5, tmp_path, epochs=2, progress=shares.append)
     assert shares and shares[-1] >= 1 and first.facts.sentences == len(SENTENCES)
@@ -46,7 +46,7 @@ def test_it_is_done_once_for_a_text(make_bilm: MakeBilm, tmp_path: Path) -> None
         assert not (folder / "run").exists()
 
 
-def test_one_that_was_broken_off_is_begun_or_gone_on_with(make_bilm: MakeBilm, tmp_path: Path) -> None:
+def test_an_interrupted_adaptation_is_resumed(make_bilm: MakeBilm, tmp_path: Path) -> None:
     whole = adapt(make_bilm(), SENTENCES, tmp_path / "whole", epochs=2)
 
     def stop(share: float) -> None:
@@ -59,7 +59,7 @@ def test_one_that_was_broken_off_is_begun_or_gone_on_with(make_bilm: MakeBilm, t
         assert torch.equal(tensor, resumed.bilm.state_dict()[name]), name
 
 
-def test_what_was_measured_first_outlives_a_break(make_bilm: MakeBilm, tmp_path: Path) -> None:
+def test_the_first_perplexity_survives_an_interruption(make_bilm: MakeBilm, tmp_path: Path) -> None:
     text = [[*sentence, str(n)] for sentence in SENTENCES for n in range(40)]
     whole = adapt(make_bilm(), text, tmp_path / "whole", epochs=40).facts
 

@@ -12,7 +12,7 @@ import pytest
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError, InputError
-from elmo.tasks.job import CacheSize, TaskJob, prepare, run
+from elmo.tasks.job import DataFiles, TaskJob, prepare, run
 from elmo.tasks.layers.elmo_input import ElmoSettings, TextSettings
 from elmo.tasks.layers.tag_schemes import tags_of_spans
 from elmo.tasks.named_entities.data import TaggedSentence
@@ -44,7 +44,8 @@ def job(tmp_path: Path, tiny_text: TextSettings) -> TaskJob:
     )
     train = write(tmp_path / "train.conll", make_examples(20))
     dev = write(tmp_path / "dev.conll", make_examples(8))
-    return TaskJob(NamedEntities(), settings, train, dev, tmp_path / "run", test=dev, seeds=(0, 1), elmo_name="tiny")
+    files = DataFiles(train, dev, dev)
+    return TaskJob(NamedEntities(), settings, files, tmp_path / "run", seeds=(0, 1), elmo_name="tiny")
 
 
 def test_a_run_gives_results_for_every_seed(job: TaskJob, make_bilm: MakeBilm) -> None:
@@ -56,8 +57,8 @@ def test_a_run_gives_results_for_every_seed(job: TaskJob, make_bilm: MakeBilm) -
     assert results["test"]["mean"] == pytest.approx(sum(scores) / 2, abs=1e-3)
     assert len(results["seeds"][0]["mix_weights"]) == 2, "two places"
     assert results["elmo"] == "tiny" and results["place"] == "both"
-    sizes = [event.num_bytes for event in events if isinstance(event, CacheSize)]
-    assert sizes == [results["cache_bytes"]] and sizes[0] > 0
+    assert results["cache_bytes"] > 0
+    assert events[0] == f"the biLM's layers are cached while training: {results['cache_bytes'] / 1e6:,.0f} MB"
     assert not list((job.folder / "cache").iterdir()), "the layers' file is gone unless a folder was named for it"
 
 
@@ -68,10 +69,10 @@ def test_a_saved_model_predicts_the_same_in_a_new_process(job: TaskJob, make_bil
         "e = t.task.read(sys.argv[2], t.settings, 'evaluate'); p = t.predict(e);"
         "print(json.dumps([t.task.record(a, b) for a, b in zip(e, p)]))"
     )
-    command = [sys.executable, "-c", code, str(job.folder), job.dev]
+    command = [sys.executable, "-c", code, str(job.folder), job.files.dev]
     elsewhere = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     here = TrainedTask.load(job.folder)
-    examples = here.task.read(job.dev, here.settings, "evaluate")
+    examples = here.task.read(job.files.dev, here.settings, "evaluate")
     records = [
         here.task.record(example, prediction)
         for example, prediction in zip(examples, here.predict(examples), strict=True)
@@ -85,23 +86,25 @@ def test_the_cache_changes_no_result(job: TaskJob, make_bilm: MakeBilm, tmp_path
     live = run(replace(job, cache=False, folder=tmp_path / "live"), bilm=make_bilm())
     assert cached["seeds"][0]["test"] == pytest.approx(live["seeds"][0]["test"])
     assert live["cache_bytes"] == 0
-    assert len(list((tmp_path / "kept").iterdir())) == 2, "kept for other runs"
+    assert len(list((tmp_path / "kept").iterdir())) == 2, "cached for other runs"
 
 
-def test_a_bilm_that_learns_is_saved_with_each_seed(job: TaskJob, make_bilm: MakeBilm) -> None:
+def test_a_trained_bilm_is_saved_with_each_seed(job: TaskJob, make_bilm: MakeBilm) -> None:
     settings = replace(job.settings, elmo=replace(job.settings.elmo, learning_rate=1e-3))
     bilm = make_bilm()
     before = {name: tensor.clone() for name, tensor in bilm.state_dict().items()}
     results = run(replace(job, settings=settings, seeds=(0, 1)), bilm=bilm)
-    assert all((before[name] == tensor).all() for name, tensor in bilm.state_dict().items()), "the caller's own is kept"
+    assert all((before[name] == tensor).all() for name, tensor in bilm.state_dict().items()), (
+        "the caller's model is unchanged"
+    )
     trained = TrainedTask.load(job.folder / "seed-1")
     assert trained.bilm is not None
     assert any((before[name] != tensor).any() for name, tensor in trained.bilm.state_dict().items())
-    examples = trained.task.read(job.dev, trained.settings, "evaluate")
+    examples = trained.task.read(job.files.dev, trained.settings, "evaluate")
     assert trained.evaluate(examples) == results["seeds"][1]["test"]
 
 
-def test_a_bilm_that_reads_the_text_first_is_what_is_saved(job: TaskJob, make_bilm: MakeBilm) -> None:
+def test_an_adapted_bilm_is_saved(job: TaskJob, make_bilm: MakeBilm) -> None:
     settings = replace(job.settings, elmo=replace(job.settings.elmo, finetune_epochs=1.0))
     bilm = make_bilm()
     results = run(replace(job, settings=settings, seeds=(0,)), bilm=bilm)
@@ -111,7 +114,7 @@ def test_a_bilm_that_reads_the_text_first_is_what_is_saved(job: TaskJob, make_bi
     assert trained.bilm is not None
     read = trained.bilm.state_dict()
     assert any((read[name] != tensor).any() for name, tensor in bilm.state_dict().items())
-    examples = trained.task.read(job.dev, trained.settings, "evaluate")
+    examples = trained.task.read(job.files.dev, trained.settings, "evaluate")
     assert trained.evaluate(examples) == results["seeds"][0]["test"]
 
 
@@ -121,19 +124,19 @@ def test_the_baseline_needs_no_bilm(job: TaskJob) -> None:
     assert TrainedTask.load(job.folder).bilm is None
 
 
-def test_a_folder_of_other_data_or_settings_is_not_gone_on_with(job: TaskJob) -> None:
+def test_a_folder_of_other_data_or_settings_is_not_resumed(job: TaskJob) -> None:
     first = run(replace(job, seeds=(0,)))
     longer = replace(job.settings, training=replace(job.settings.training, epochs=3))
     assert len(run(replace(job, settings=longer, seeds=(0,)))["seeds"][0]["history"]) == 3, "more epochs may follow"
     slower = replace(job.settings, training=replace(job.settings.training, learning_rate=1e-8))
-    other_data = write(Path(job.train).with_name("other.conll"), make_examples(24))
-    for changed in (replace(job, settings=slower), replace(job, train=other_data)):
+    other_data = write(Path(job.files.train).with_name("other.conll"), make_examples(24))
+    for changed in (replace(job, settings=slower), replace(job, files=replace(job.files, train=other_data))):
         with pytest.raises(CheckpointError, match="other data or other settings"):
             run(changed)
     assert first["seeds"][0]["epochs"] == 2
 
 
-def test_static_vectors_serve_both_arms(job: TaskJob, tmp_path: Path) -> None:
+def test_both_arms_use_the_static_vectors(job: TaskJob, tmp_path: Path) -> None:
     path = tmp_path / "glove.txt"
     path.write_text("ann 1 0 0\nrome 0 1 0\nfuture 0 0 1\nunused 1 1 1\n", encoding="utf-8")
     words = replace(job.settings.text.words, vectors=str(path), max_vectors=3, learn=False)
@@ -155,19 +158,19 @@ def test_a_fraction_of_the_data_is_the_same_part_every_time(job: TaskJob) -> Non
 def test_bad_data_is_refused_before_anything_is_written(job: TaskJob, tmp_path: Path) -> None:
     (tmp_path / "other.conll").write_text("Ann\tB-EVENT\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"other\.conll, line 1: found the label 'EVENT'"):
-        run(replace(job, dev=str(tmp_path / "other.conll")))
+        run(replace(job, files=replace(job.files, dev=str(tmp_path / "other.conll"))))
     settings = replace(job.settings, text=replace(job.settings.text, max_tokens=3))
     with pytest.raises(InputError, match=r"train\.conll, line 1: found a text of \d+ tokens; expected at most 3"):
         run(replace(job, settings=settings))
     assert not job.folder.exists()
 
 
-def test_what_is_no_trained_task_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_trained_task_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="elmo task train"):
         TrainedTask.load(tmp_path)
 
 
-def test_a_refused_run_leaves_the_finished_one_as_it_was(job: TaskJob, make_bilm: MakeBilm) -> None:
+def test_a_refused_run_does_not_change_the_finished_one(job: TaskJob, make_bilm: MakeBilm) -> None:
     run(replace(job, seeds=(0,)), bilm=make_bilm())
     before = {path: path.read_bytes() for path in job.folder.rglob("*") if path.is_file()}
     for seeds in ((0,), (1,)):

@@ -1,4 +1,4 @@
-"""Layers kept in a file: the same numbers, used again, and never a half-written file."""
+"""Layers cached in a file: the same numbers, computed once, written atomically."""
 
 import errno
 import multiprocessing
@@ -12,27 +12,27 @@ import pytest
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import InputError, WriteError
 from elmo.tasks import layer_cache
-from elmo.tasks.layer_cache import LayerCache, LiveLayers
+from elmo.tasks.layer_cache import LayerCache, live_layers
 
 MakeBilm = Callable[..., PretrainedBiLM]
 SENTENCES = [["The", "bank", "is", "closed"], ["Hello"], ["The", "bank", "is", "closed"], ["one", "two"]]
 
 
-def test_cached_layers_are_the_live_ones(make_bilm: MakeBilm, tmp_path: Path) -> None:
+def test_cached_layers_equal_live_ones(make_bilm: MakeBilm, tmp_path: Path) -> None:
     bilm = make_bilm()
     cache = LayerCache.open(tmp_path, bilm, SENTENCES, precision="float32")
-    live = LiveLayers.of(bilm, "float32").layers(SENTENCES)
+    live = live_layers(bilm, "float32")(SENTENCES)
     for ours, theirs in zip(cache.layers(SENTENCES), live, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     unknown = cache.layers([["never", "seen"]])[0]
-    np.testing.assert_allclose(unknown, LiveLayers.of(bilm, "float32").layers([["never", "seen"]])[0], rtol=1e-4)
+    np.testing.assert_allclose(unknown, live_layers(bilm, "float32")([["never", "seen"]])[0], rtol=1e-4)
 
 
-def test_the_size_is_known_before_and_halved_by_half_precision(make_bilm: MakeBilm, tmp_path: Path) -> None:
+def test_the_size_is_known_in_advance_and_halved_by_float16(make_bilm: MakeBilm, tmp_path: Path) -> None:
     bilm = make_bilm()
     needed = LayerCache.bytes_needed(bilm, SENTENCES)
     cache = LayerCache.open(tmp_path, bilm, SENTENCES)
-    assert needed == cache.num_bytes == cache.path.stat().st_size == 7 * 3 * 12 * 2, "each distinct sentence once"
+    assert needed == cache.values.nbytes == cache.path.stat().st_size == 7 * 3 * 12 * 2, "each distinct sentence once"
     assert LayerCache.bytes_needed(bilm, SENTENCES, "float32") == 2 * needed
 
 
@@ -52,7 +52,7 @@ def test_another_bilm_or_other_sentences_get_their_own_file(make_bilm: MakeBilm,
     assert not np.array_equal(first.layers(SENTENCES[:1])[0], second.layers(SENTENCES[:1])[0])
 
 
-def test_what_was_broken_off_is_made_again(make_bilm: MakeBilm, tmp_path: Path) -> None:
+def test_an_interrupted_cache_is_computed_again(make_bilm: MakeBilm, tmp_path: Path) -> None:
     bilm = make_bilm()
 
     def stop(done: int, total: int) -> None:
@@ -64,7 +64,7 @@ def test_what_was_broken_off_is_made_again(make_bilm: MakeBilm, tmp_path: Path) 
     assert whole.layers(SENTENCES)[3].any()
 
 
-def test_a_full_disk_is_told_before_anything_is_written(
+def test_a_full_disk_is_an_error_before_anything_is_written(
     make_bilm: MakeBilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layer_cache, "_free_bytes", lambda folder: 10)

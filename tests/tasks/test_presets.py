@@ -1,4 +1,4 @@
-"""The presets of the tasks say what the paper says, and numbers that no model can have are refused."""
+"""The presets of the tasks have the paper's values, and invalid numbers are refused."""
 
 from typing import Any
 
@@ -62,6 +62,6 @@ def test_overrides_come_last_and_unknown_names_are_refused() -> None:
         ("entailment", "model.dropout=-0.1"),
     ],
 )
-def test_numbers_that_no_model_can_have(task: str, change: str) -> None:
+def test_invalid_numbers_are_refused(task: str, change: str) -> None:
     with pytest.raises(ConfigError, match=rf"{change.partition('=')[0]}(\[\d\])? is .*; expected "):
         read_settings(find_task(task).settings_type, overrides=[change])

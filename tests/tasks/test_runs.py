@@ -16,11 +16,12 @@ import pytest
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError, InputError
 from elmo.storage.digest import content_digest
-from elmo.tasks.job import CacheProgress
+from elmo.tasks.job import DataFiles
 from elmo.tasks.layers.elmo_input import ElmoSettings, TextSettings
 from elmo.tasks.named_entities.model import EntityModelSettings
 from elmo.tasks.named_entities.task import NamedEntitiesSettings
-from elmo.tasks.runs import Run, RunFiles, RunStore, Trainer
+from elmo.tasks.runs import Run, RunStore, Trainer
+from elmo.tasks.training import Progress
 from elmo.tasks.training_settings import TrainingSettings
 from tasks.named_entities.test_model import make_examples
 from tasks.test_job import write
@@ -38,38 +39,40 @@ def run(tmp_path: Path, tiny_text: TextSettings) -> Run:
     )
     train = write(tmp_path / "train.conll", make_examples(20))
     dev = write(tmp_path / "dev.conll", make_examples(8))
-    return Run("named_entities", settings, RunFiles(train, dev, dev))
+    return Run("named_entities", settings, DataFiles(train, dev, dev))
 
 
 def changed(run: Run, **elmo: Any) -> Run:
     return replace(run, settings=replace(run.settings, elmo=replace(run.settings.elmo, **elmo)))
 
 
-def test_the_key_is_all_that_the_score_depends_on(run: Run, tmp_path: Path) -> None:
+def test_the_key_is_everything_that_the_score_depends_on(run: Run, tmp_path: Path) -> None:
     key = run.key("weights")
     assert replace(run, seed=1).key("weights") != key
     assert run.key("other weights") != key
     assert changed(run, penalty=1.0).key("weights") != key
     moved = tmp_path / "moved.conll"
     moved.write_bytes(Path(run.files.train).read_bytes())
-    assert replace(run, files=replace(run.files, train=str(moved))).key("weights") == key, "where it lies is nothing"
+    assert replace(run, files=replace(run.files, train=str(moved))).key("weights") == key, "the path does not matter"
     moved.write_text(moved.read_text() + "\nAnn\tB-PER\n")
     assert replace(run, files=replace(run.files, train=str(moved))).key("weights") != key
 
 
-def test_baselines_know_neither_bilm_nor_its_settings(run: Run) -> None:
+def test_keys_of_baselines_do_not_depend_on_the_bilm(run: Run) -> None:
     baseline = replace(run, with_elmo=False)
     assert baseline.key("weights") == replace(changed(run, place="both"), with_elmo=False).key("other")
 
 
-def test_nothing_is_trained_twice_and_layers_are_made_once(run: Run, make_bilm: MakeBilm, tmp_path: Path) -> None:
+def test_no_run_is_trained_twice_and_layers_are_computed_once(run: Run, make_bilm: MakeBilm, tmp_path: Path) -> None:
     store = RunStore(tmp_path / "runs")
     begun: list[str] = []
     made: list[int] = []
 
     def begin(each: Run) -> Callable[[object], None]:
         begun.append(each.label)
-        return lambda event: made.append(event.total) if isinstance(event, CacheProgress) else None
+        return lambda event: (
+            made.append(event.total) if isinstance(event, Progress) and event.label == "layers" else None
+        )
 
     runs = [replace(run, with_elmo=False), run, changed(run, place="both"), run]
     results = Trainer(store, make_bilm(), elmo_name="tiny", begin=begin)(runs)
@@ -92,16 +95,16 @@ def test_the_shared_layers_change_no_score(run: Run, make_bilm: MakeBilm, tmp_pa
     assert alone[0]["dev"] == together[0]["dev"] and alone[0]["history"][0]["loss"] == together[0]["history"][0]["loss"]
 
 
-def test_a_damaged_run_is_named(tmp_path: Path) -> None:
+def test_a_damaged_result_is_an_error_with_its_path(tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     assert store.get({"kind": "a"}, lambda: {"score": 1}) == {"score": 1}
-    assert store.get({"kind": "a"}, lambda: pytest.fail("kept already")) == {"score": 1}
+    assert store.get({"kind": "a"}, lambda: pytest.fail("already stored")) == {"score": 1}
     store.path({"kind": "a"}).write_text("{")
     with pytest.raises(CheckpointError, match="delete the file, and the run is trained again"):
         store.find({"kind": "a"})
 
 
-def test_what_a_digest_is_of(tmp_path: Path) -> None:
+def test_content_digests_of_files_folders_and_splits(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a").write_text("one")
     before = content_digest(tmp_path / "folder")
@@ -113,14 +116,14 @@ def test_what_a_digest_is_of(tmp_path: Path) -> None:
         content_digest(tmp_path / "nothing")
 
 
-def test_a_killed_training_goes_on_from_its_last_epoch(run: Run, tmp_path: Path) -> None:
-    """kill -9 in the middle: no run is there, and the second go ends as one that was never disturbed."""
+def test_a_killed_training_resumes_from_its_last_epoch(run: Run, tmp_path: Path) -> None:
+    """kill -9 in the middle: there is no result, and the resumed run equals an uninterrupted one."""
     code = """
 import pickle, sys
 from pathlib import Path
 from elmo.tasks.runs import RunStore, Trainer
 run, folder = pickle.loads(Path(sys.argv[1]).read_bytes()), Path(sys.argv[2])
-Trainer(RunStore(folder), None, begin=lambda c: lambda e: print(type(e).__name__, flush=True))([run])
+Trainer(RunStore(folder), None, begin=lambda run: lambda event: print(event, flush=True))([run])
 """
     course = replace(run.settings.training, epochs=30, patience=30)
     run = replace(run, settings=replace(run.settings, training=course), with_elmo=False)
@@ -129,13 +132,13 @@ Trainer(RunStore(folder), None, begin=lambda c: lambda e: print(type(e).__name__
     process = subprocess.Popen([*command, str(tmp_path / "killed")], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     seen: list[str] = []
-    while seen.count("Epoch\n") < 3:
+    while sum(line.startswith("epoch") for line in seen) < 3:
         seen.append(process.stdout.readline())
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not list((tmp_path / "killed").glob("*.json"))
     again = subprocess.run([*command, str(tmp_path / "killed")], capture_output=True, text=True, check=True).stdout
-    assert 0 < again.split().count("Epoch") <= 28, "two whole epochs at least were not repeated"
+    assert 0 < again.count("\nepoch ") <= 28, "two whole epochs at least were not repeated"
     whole = Trainer(RunStore(tmp_path / "whole"), None)([run])[0]
     found = next((tmp_path / "killed").glob("*.json"))
     result = json.loads(found.read_text())["result"]

@@ -43,7 +43,7 @@ def test_the_example_runs(
     assert trained.task.show(parsed, trained.predict([parsed])[0]) == "Birds_NOUN sing_VERB loudly_ADV"
 
 
-def test_its_folder_is_all_that_the_commands_need(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_need_only_its_folder(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = task_names()
     monkeypatch.setattr(elmo.tasks, "__path__", [*elmo.tasks.__path__, str(EXAMPLES)])
     assert task_names() == sorted([*known, "parts_of_speech"])
@@ -68,7 +68,7 @@ def test_its_folder_is_all_that_the_commands_need(data: str, tmp_path: Path, mon
     assert set(ablated["scores"]) == {"input", "input and output", "output"}
 
 
-def test_the_page_gets_its_example_and_how_to_draw_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_gets_its_example_and_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elmo.tasks, "__path__", [*elmo.tasks.__path__, str(EXAMPLES)])
     described = find_task("parts_of_speech").describe()
     assert described["example"] == "Birds sing loudly" and described["drawing"]["kind"] == "tags"

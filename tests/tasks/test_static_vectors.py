@@ -32,12 +32,12 @@ def test_words_of_like_company_are_alike(tmp_path: Path) -> None:
 def test_a_text_without_repeated_words_is_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("all words differ\n", encoding="utf-8")
-    with pytest.raises(InputError, match="No word occurs 2 times"):
+    with pytest.raises(InputError, match="Found no word 2 times"):
         train_vectors([str(text)], tmp_path / "v.txt", settings=SETTINGS)
     assert not (tmp_path / "v.txt").exists()
 
 
-def test_vectors_are_kept_by_what_they_were_learned_from(tmp_path: Path) -> None:
+def test_vectors_are_cached_by_texts_and_settings(tmp_path: Path) -> None:
     texts = [tmp_path / "one.txt", tmp_path / "two.txt"]
     for number, text in enumerate(texts):
         text.write_text(f"a b c {number}\n" * 9, encoding="utf-8")
@@ -53,6 +53,6 @@ def test_vectors_are_kept_by_what_they_were_learned_from(tmp_path: Path) -> None
     assert kept(texts[0], 1) == paths[0] and not said, "learned once"
 
 
-def test_a_pipe_is_refused(tmp_path: Path) -> None:
+def test_standard_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="several passes"):
         train_vectors(["-"], tmp_path / "v.txt", settings=SETTINGS)

@@ -1,4 +1,4 @@
-"""A saved model of every task, opened in a new process, predicts what it did before."""
+"""A saved model of every task, loaded in a new process, predicts the same."""
 
 import json
 import pickle
@@ -70,5 +70,5 @@ def test_a_model_with_weights_of_another_shape_is_refused(tiny_text: TextSetting
     with pytest.raises(CheckpointError, match="do not fit its settings"):
         TrainedTask.load(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"half of it")
-    with pytest.raises(CheckpointError, match="is not a whole trained task"):
+    with pytest.raises(CheckpointError, match="is not a complete trained task"):
         TrainedTask.load(tmp_path)

@@ -11,7 +11,7 @@ from elmo.errors import CheckpointError, ConfigError
 from elmo.tasks.layers.elmo_input import TextSettings
 from elmo.tasks.named_entities.model import EntityModelSettings
 from elmo.tasks.named_entities.task import NamedEntities, NamedEntitiesSettings
-from elmo.tasks.training import Epoch, Examples, StateFile, Step, TrainingResult, train
+from elmo.tasks.training import Examples, Progress, StateFile, TrainingResult, train
 from elmo.tasks.training_settings import TrainingSettings
 from tasks.conftest import fresh
 from tasks.named_entities.test_model import make_examples
@@ -41,8 +41,8 @@ def assert_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -
 def test_a_resumed_run_gives_the_same_weights(tiny_text: TextSettings, tmp_path: Path, course: dict[str, Any]) -> None:
     whole, weights = run(tiny_text, **course)
 
-    def interrupt(event: Step | Epoch) -> None:
-        if isinstance(event, Step) and event.epoch == 3:
+    def interrupt(event: str | Progress) -> None:
+        if isinstance(event, Progress) and event.label.startswith("epoch 3"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -57,30 +57,25 @@ def test_the_same_seed_gives_the_same_model(tiny_text: TextSettings) -> None:
     assert_same(run(tiny_text)[1], run(tiny_text)[1])
 
 
-def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tiny_text: TextSettings) -> None:
-    epochs: list[Epoch] = []
-
-    def note(event: Step | Epoch) -> None:
-        if isinstance(event, Epoch):
-            epochs.append(event)
-
+def test_training_stops_early_and_keeps_the_best_epoch(tiny_text: TextSettings) -> None:
+    events: list[str | Progress] = []
     # A learning rate of next to nothing: the score of the first epoch is never passed.
-    result, _ = run(tiny_text, report=note, learning_rate=1e-12, epochs=9, patience=2)
-    assert len(epochs) == 3
-    assert [epoch.is_best for epoch in epochs] == [True, False, False]
-    assert result.best_epoch == 1
-    assert result.dev == epochs[0].scores
+    result, _ = run(tiny_text, report=events.append, learning_rate=1e-12, epochs=9, patience=2)
+    epochs = [event for event in events if isinstance(event, str)]
+    assert [line.endswith("*") for line in epochs] == [True, False, False], "the best epoch has a star"
+    assert epochs[0].startswith("epoch 1: loss ") and f"f1 {result.dev['f1']:.2f}" in epochs[0]
+    assert result.best_epoch == 1 and result.dev == result.history[0]["dev"]
 
 
 def test_steps_are_reported(tiny_text: TextSettings) -> None:
-    events: list[Step | Epoch] = []
+    events: list[str | Progress] = []
     run(tiny_text, report=events.append, epochs=1)
-    steps = [event for event in events if isinstance(event, Step)]
-    assert [(event.step, event.num_steps) for event in steps] == [(1, 3), (2, 3), (3, 3)]
+    steps = [event for event in events if isinstance(event, Progress)]
+    assert [(event.done, event.total) for event in steps] == [(1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize("schedule", ["halve", "decay", "linear"])
-def test_schedules_change_the_course(tiny_text: TextSettings, schedule: str) -> None:
+def test_schedules_change_the_losses(tiny_text: TextSettings, schedule: str) -> None:
     constant, _ = run(tiny_text, epochs=3, learning_rate=0.05)
     changed, _ = run(tiny_text, epochs=3, learning_rate=0.05, schedule=schedule, decay=0.5)
     same = [epoch["loss"] for epoch in constant.history] == [epoch["loss"] for epoch in changed.history]
@@ -104,7 +99,7 @@ def test_a_damaged_state_is_refused(tiny_text: TextSettings, tmp_path: Path, con
         run(tiny_text, tmp_path, epochs=1)
 
 
-def test_a_loss_that_explodes_says_what_to_do(tiny_text: TextSettings) -> None:
+def test_an_infinite_loss_is_an_error_with_advice(tiny_text: TextSettings) -> None:
     with pytest.raises(ConfigError, match=r"Lower training\.learning_rate"):
         run(tiny_text, learning_rate=1e30, clip_norm=0.0, epochs=4)
 

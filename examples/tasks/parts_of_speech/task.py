@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import elmo
 from elmo.settings import read_settings, setting
-from elmo.tasks.job import TaskJob, run
+from elmo.tasks.job import DataFiles, TaskJob, run
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.text_batches import TextBatch, TextIndexer
@@ -41,8 +41,6 @@ class TagBatch:
 
 @dataclass(frozen=True)
 class TaggingSettings(TaskSettings):
-    presets = Path(__file__).parent / "presets"
-
     hidden_dim: int = setting(50, "Width of each direction of the biLSTM.", at_least=1)
 
 
@@ -85,9 +83,6 @@ class PartsOfSpeech(Task[TaggedWords, list[int], TaggingSettings]):
     def parse(self, text: str, settings: TaggingSettings, inventory: Inventory) -> list[TaggedWords]:
         return [TaggedWords(tuple(line.split())) for line in text.split("\n") if line.strip()]
 
-    def sentences(self, example: TaggedWords) -> Sequence[Sequence[str]]:
-        return (example.tokens,)
-
     def inventory(self, examples: Sequence[TaggedWords], settings: TaggingSettings) -> Inventory:
         return {"tags": tuple(sorted({tag for example in examples for tag in example.tags}))}
 
@@ -122,5 +117,5 @@ if __name__ == "__main__":
     train_file, dev_file, folder = sys.argv[1:]
     settings = read_settings(TaggingSettings, "quick")
     for arm, bilm in (("baseline", None), ("elmo", elmo.load())):
-        job = TaskJob(PartsOfSpeech(), settings, train_file, dev_file, Path(folder) / arm)
+        job = TaskJob(PartsOfSpeech(), settings, DataFiles(train_file, dev_file), Path(folder) / arm)
         print(arm, run(job, bilm=bilm)["dev"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The six tasks of the paper, each with and without ELMo.", no_args_is_help=True)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(task_names())}.")]
-_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="What elmo task train wrote.")]
+_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of elmo task train.")]
 
 
 @app.command()
@@ -29,15 +30,15 @@ def train(
     name: _Name,
     training: TrainingOptions,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the models and results.json.")],
-    place: Annotated[str | None, typer.Option(help="Where ELMo goes: input, output or both.")] = None,
+    place: Annotated[str | None, typer.Option(help="The place of ELMo: input, output or both.")] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Keep the biLM's layers in this folder, for other runs too.")
+        Path | None, typer.Option(help="A folder for the biLM's cached layers, which other runs can use.")
     ] = None,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Compute the biLM's layers again in every epoch.")
     ] = False,
 ) -> None:
-    """Train a task model. When it was stopped, the same command resumes it."""
+    """Train a task model. After an interruption, the same command resumes the training."""
     changes = training.changes(*([f'elmo.place="{place}"'] if place else ()))
     _train(name, training, output, changes, cache=not no_cache, cache_folder=cache)
 
@@ -108,7 +109,7 @@ def predict(
     text = "\n".join(line for _, line in numbered_lines(source))
     examples = task.parse(text, trained.settings, trained.inventory)
     if not examples:
-        raise ConfigError(f"There is nothing to predict in the input; expected {task.input_format}.")
+        raise ConfigError(f"Found no input for a prediction; expected {task.input_format}.")
     for example, prediction in zip(examples, trained.predict(examples), strict=True):
         if as_json:
             typer.echo(json.dumps(task.record(example, prediction), ensure_ascii=False))
@@ -123,31 +124,39 @@ def settings(
     config_file: options.Config = None,
     overrides: options.Overrides = None,
 ) -> None:
-    """Print a task's settings as TOML; change them and give them back with --config."""
+    """Print a task's settings as TOML; edit them and pass the file with --config."""
     from elmo.tasks.catalog import find_task
 
     chosen = read_settings(find_task(name).settings_type, config_file or preset, overrides=overrides or ())
     typer.echo(to_toml(chosen, explain=True), nl=False)
 
 
+@dataclass(frozen=True)
+class VectorTraining:
+    """How static vectors are learned."""
+
+    dim: Annotated[int, typer.Option(min=1, help="The width of a vector.")] = 100
+    min_count: Annotated[int, typer.Option(min=1, help="Rarer words get no vector.")] = 5
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the text.")] = 5
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads; only one thread is reproducible.")] = 2
+
+
 @app.command()
+@options.option_groups
 def vectors(
     inputs: Annotated[
         list[str], typer.Argument(metavar="TEXT...", help="Files or quoted patterns, a sentence a line.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The word2vec text file to write.")],
-    dim: Annotated[int, typer.Option(min=1, help="Numbers of a vector.")] = 100,
-    min_count: Annotated[int, typer.Option(min=1, help="Rarer words get no vector.")] = 5,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the text.")] = 5,
+    training: VectorTraining,
     tokenizer: Annotated[
-        str | None, typer.Option(help="The tokenizer for raw text. Default: the text is tokenized already.")
+        str | None, typer.Option(help="The tokenizer of raw text. Default: the text is already tokenized.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads; only one gives the same vectors every time.")] = 2,
 ) -> None:
-    """Learn static word vectors from plain text: what both arms of a task start from."""
+    """Learn static word vectors from plain text, for the tasks with and without ELMo."""
     from elmo.tasks.static_vectors import VectorSettings, train_vectors
 
-    chosen = VectorSettings(dim=dim, min_count=min_count, epochs=epochs, threads=threads)
+    chosen = VectorSettings(**vars(training))
     count = train_vectors(
         inputs, output, settings=chosen, tokenizer=tokenizer, say=lambda line: typer.echo(line, err=True)
     )
@@ -174,17 +183,15 @@ def _train(
     job = TaskJob(
         task,
         settings,
-        training.train,
-        training.dev,
+        training.files(),
         output,
-        test=training.test,
         seeds=tuple(range(training.seeds)),
         elmo_name=training.model or DEFAULT_MODEL,
         cache=cache,
         cache_folder=cache_folder,
         device=options.choose_device(training.device),
     )
-    with TaskProgress(task.headline) as progress:
+    with TaskProgress() as progress:
         results = run(job, bilm=bilm, report=progress.show)
     _show(results, output)
 

@@ -13,7 +13,9 @@ from elmo.commands import options
 from elmo.settings import assignment
 
 if TYPE_CHECKING:
+    from elmo.tasks.job import DataFiles
     from elmo.tasks.runs import Run
+    from elmo.tasks.training import Progress
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,18 @@ class TrainingOptions:
         ),
     ] = None
     vectors: options.Vectors = None
-    seeds: Annotated[int, typer.Option(min=1, help="How often to train, each time from different weights.")] = 1
+    seeds: Annotated[int, typer.Option(min=1, help="The number of trainings, each from different weights.")] = 1
     preset: options.Preset = "quick"
     config_file: options.Config = None
     overrides: options.Overrides = None
     device: options.Device = None
     threads: options.Threads = 0
+
+    def files(self) -> DataFiles:
+        """The three files."""
+        from elmo.tasks.job import DataFiles
+
+        return DataFiles(self.train, self.dev, self.test)
 
     def changes(self, *more: str) -> tuple[str, ...]:
         """All overrides of the task's settings; the user's own come last."""
@@ -55,10 +63,9 @@ def prepare_torch(threads: int) -> None:
 
 
 class TaskProgress:
-    """Progress on standard error: bars on a terminal, a line for each epoch elsewhere."""
+    """Messages and progress on standard error: bars on a terminal, only messages elsewhere."""
 
-    def __init__(self, headline: str = "") -> None:
-        self.headline = headline
+    def __init__(self) -> None:
         self.bar: Any = None
         self.task: Any = None
 
@@ -76,51 +83,19 @@ class TaskProgress:
         if self.bar is not None:
             self.bar.stop()
 
-    def begin(self, run: Run) -> Callable[[Any], None]:
-        """Announce a run that is about to be trained, and show its progress."""
-        from elmo.tasks.catalog import find_task
-
-        self.headline = find_task(run.task).headline
-        self.say(run.label)
+    def begin(self, run: Run) -> Callable[[str | Progress], None]:
+        """Print a run that is about to be trained, and show its progress."""
+        self.show(run.label)
         return self.show
 
-    def show(self, event: Any) -> None:
-        from elmo.tasks.adaptation import AdaptationFacts
-        from elmo.tasks.job import AdaptationProgress, CacheProgress, CacheSize, SeedStarts
-        from elmo.tasks.training import Epoch, Step
-
-        if isinstance(event, AdaptationProgress):
-            self._draw("the biLM reads the text", round(100 * event.share), 100)
-        elif isinstance(event, AdaptationFacts):
-            change = ""
-            if event.perplexity_before is not None:
-                change = f": held-out perplexity {event.perplexity_before:.1f} to {event.perplexity_after:.1f}"
-            self.say(f"the biLM read the training text, epochs: {event.epochs:g}{change}")
-        elif isinstance(event, CacheSize):
-            self.say(f"the biLM's layers are kept while training: {event.num_bytes / 1e6:,.0f} MB")
-        elif isinstance(event, CacheProgress):
-            self._draw("layers", event.done, event.total)
-        elif isinstance(event, SeedStarts):
-            self.say(f"seed {event.seed}")
-        elif isinstance(event, Step):
-            self._draw(f"epoch {event.epoch}, loss {event.loss:.3f}", event.step, event.num_steps)
-        elif isinstance(event, Epoch):
-            best = "  *" if event.is_best else ""
-            score = f"{self.headline} {event.scores[self.headline]:.2f}"
-            self.say(f"epoch {event.epoch}: loss {event.loss:.3f}, {score}, {event.seconds:.0f} s{best}")
-
-    def say(self, line: str) -> None:
-        """A line of its own."""
-        if self.bar is not None:
-            self.bar.console.print(line, highlight=False)
-        else:
-            typer.echo(line, err=True)
-
-    def _draw(self, label: str, done: int, total: int) -> None:
-        if self.bar is None:
-            return
-        if self.task is None or done == 1:
-            if self.task is not None:
-                self.bar.remove_task(self.task)
-            self.task = self.bar.add_task(label, total=total)
-        self.bar.update(self.task, description=label, completed=done, total=total)
+    def show(self, event: str | Progress) -> None:
+        if isinstance(event, str) and self.bar is None:
+            typer.echo(event, err=True)
+        elif isinstance(event, str):
+            self.bar.console.print(event, highlight=False)
+        elif self.bar is not None:
+            if self.task is None or event.done == 1:
+                if self.task is not None:
+                    self.bar.remove_task(self.task)
+                self.task = self.bar.add_task(event.label, total=event.total)
+            self.bar.update(self.task, description=event.label, completed=event.done, total=event.total)

@@ -1,10 +1,10 @@
 """What tables 2 and 3 have in common: the same task trained with several variants of ELMo's settings.
 
-    found = ablate(setup, TABLE_2.variants, train)
+    found = ablate(setup, TABLE.variants, train)
     found.scores["all, lambda 0.001"].mean > found.scores["last only"].mean
 
-A variant changes ELMo's settings and nothing else; the scores are those of the development set, as in the paper. Every
-training is a run in the store, so that variants which several tables share are trained once.
+A variant changes only ELMo's settings; the scores are those of the development set, as in the paper. Every training is
+a run in the store, so that variants that several tables share are trained once.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elmo.paper.section import Check, Claim, Section, Table, higher, known, plain_name, score_text, seeds_text
+from elmo.paper.section import Claim, Section, Table, higher, plain_name, score_text, seeds_text
 from elmo.paper.study import Study
-from elmo.tasks.runs import Result, Run, TaskSetup, mean
+from elmo.tasks.runs import Result, Run, TaskSetup
 
 Train = Callable[[Sequence[Run]], list[Result]]
-"""Gives the results of runs, as `elmo.tasks.runs.Trainer` does."""
+"""Returns the results of runs, as `elmo.tasks.runs.Trainer` does."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,27 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class Order:
+    """A claim that one variant scores higher than another."""
+
+    text: str
+    better: str
+    worse: str
+    tasks: tuple[str, ...] = ()
+    """The tasks that the claim is about; empty for all."""
+    margin: float = 0.0
+    """The better variant may score lower by less than this."""
+    source: str = ""
+    """Of the claim, if it is not the table itself."""
+
+
+@dataclass(frozen=True)
 class Scores:
     """The scores of one variant over the seeds, in percent."""
 
     dev: tuple[float, ...]
     test: tuple[float, ...]
-    """Empty if there was no test set."""
+    """Empty without a test set."""
     seconds: float
     """Mean training time of one seed."""
 
@@ -48,7 +63,7 @@ class Scores:
         return cls(
             dev=tuple(result["dev"][metric] for result in results),
             test=tuple(result["test"][metric] for result in results if result["test"] is not None),
-            seconds=mean([result["seconds"] for result in results]),
+            seconds=round(statistics.mean(result["seconds"] for result in results), 1),
         )
 
     @property
@@ -82,59 +97,70 @@ class Ablation:
         scores = {name: each.as_dict() for name, each in self.scores.items()}
         return {"task": self.task, "metric": self.metric, "scores": scores}
 
-    def check(self, better: str, worse: str) -> Check:
-        """Whether one variant scores higher than another."""
-        return higher(plain_name(self.task), self.scores[better], self.scores[worse], (better, worse))
-
 
 @dataclass(frozen=True)
 class AblationTable:
     """A table of the paper that compares variants."""
 
+    number: int
     title: str
     text: str
     command: str
     """Of `elmo paper`."""
     variants: tuple[Variant, ...]
-    published: Mapping[str, Mapping[str, float | None]]
-    """The paper's development scores by task and variant; None where we do not know the number."""
-    claims: Callable[[Sequence[Ablation]], list[Claim]]
+    published: Mapping[str, tuple[float | None, ...]]
+    """The paper's development scores by task, in the order of the variants; None where the paper has no number."""
+    orders: tuple[Order, ...]
 
-    def section(
-        self, found: Sequence[Ablation], *, commands: Sequence[str] = (), missing: Sequence[str] = ()
-    ) -> Section:
-        """A row for each task, and below it the paper's."""
+    def claims(self, found: Sequence[Ablation]) -> list[Claim]:
+        """The paper's claims, checked for each task."""
+        return [
+            Claim(
+                order.text,
+                order.source or f"table {self.number}",
+                tuple(
+                    higher(
+                        plain_name(each.task),
+                        each.scores[order.better],
+                        each.scores[order.worse],
+                        (order.better, order.worse),
+                        margin=order.margin,
+                    )
+                    for each in found
+                    if each.task in (order.tasks or (each.task,))
+                ),
+            )
+            for order in self.orders
+        ]
+
+    def section(self, found: Sequence[Ablation]) -> Section:
+        """A row for each task, and the paper's row below it."""
         names = [variant.name for variant in self.variants]
         rows = []
         for each in found:
-            paper = [self.published.get(each.task, {}).get(name) for name in names]
             ours = [score_text(each.scores[name]) for name in names]
+            paper = ["" if score is None else f"{score:g}" for score in self.published.get(each.task, ())]
             rows.append((plain_name(each.task), plain_name(each.metric), *ours))
-            rows.append(("", "paper", *("" if score is None else f"{score:g}" for score in paper)))
+            rows.append(("", "paper", *paper, *[""] * (len(names) - len(paper))))
         every = [scores for each in found for scores in each.scores.values()]
         note = f"On the development sets. {seeds_text(len(every[0].dev))}" if every else ""
         return Section(
-            self.title,
+            f"Table {self.number}: {self.title}",
             self.text,
             tables=(Table(("task", "", *names), tuple(rows), note),) if found else (),
-            claims=known(self.claims(found)),
-            commands=tuple(commands),
+            claims=self.claims(found),
             seconds=sum(scores.total_seconds for scores in every) if every else None,
-            missing=tuple(missing),
         )
 
     def make(self, study: Study) -> Section:
         """The section of a report."""
         found, missing = study.each(study.plan.ablated, lambda setup: ablate(setup, self.variants, study.train))
         commands = [study.command(f"paper {self.command}", each.task) for each in found]
-        return self.section(found, commands=commands, missing=missing)
+        return self.section(found).made(commands, missing)
 
 
 def ablate(setup: TaskSetup, variants: Sequence[Variant], train: Train) -> Ablation:
-    """Train every variant with every seed and gather the scores."""
+    """Train every variant with every seed and collect the scores."""
     results = train([run for each in variants for run in setup.runs(*each.changes, with_elmo=each.with_elmo)])
-    scores = {
-        variant.name: Scores.of(results[number * setup.seeds : (number + 1) * setup.seeds])
-        for number, variant in enumerate(variants)
-    }
-    return Ablation(setup.task, results[0]["headline"], scores)
+    arms = zip(variants, setup.by_arm(results), strict=True)
+    return Ablation(setup.task, results[0]["headline"], {variant.name: Scores.of(arm) for variant, arm in arms})

@@ -1,9 +1,10 @@
-"""What a model's card reports beside tables 5 and 6: held-out perplexity, and the effect of lower precision."""
+"""The parts of a model's card beside tables 5 and 6: held-out perplexity, and the effect of lower precision."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from elmo.explore.layers import LayerStream
 from elmo.paper.section import Section, Table
 from elmo.pretrain.perplexity import Perplexity
 from elmo.pretrain.scoring import Scorer
+from elmo.text.inputs import read_sentences
 
 ALL = "all"
-"""The name of the held-out texts together."""
+"""The name of the sum of the held-out texts."""
+_SENTENCES = 500
+"""The number of sentences of each held-out text that the precisions are compared on."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,22 @@ class Agreement:
 
     mean: float
     lowest: float
+
+
+def measure_perplexities(
+    scorer: Scorer, texts: Mapping[str, str], *, progress: Callable[[str], None] = lambda message: None
+) -> dict[str, Perplexity]:
+    """The perplexity of each tokenized file, and of all together."""
+    found: dict[str, Perplexity] = {}
+    for name, file in texts.items():
+        progress(f"perplexity of {name}")
+        found[name] = scorer.perplexity(_sentences(file))
+    return {**found, ALL: sum(found.values(), Perplexity(0.0, 0.0, 0))}
+
+
+def first_sentences(files: Iterable[str]) -> list[list[str]]:
+    """The first sentences of each tokenized file."""
+    return [tokens for file in files for tokens in islice(_sentences(file), _SENTENCES)]
 
 
 def compare_precisions(
@@ -42,30 +62,20 @@ def compare_precisions(
     return found
 
 
-def _cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
-    """(layers, tokens)"""
-    a, b = first.astype(np.float64), second.astype(np.float64)
-    norms = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
-    cosines: NDArray[np.float64] = (a * b).sum(axis=-1) / norms.clip(1e-300)
-    return cosines
-
-
 def perplexity_section(found: Mapping[str, Perplexity], scorer: Scorer) -> Section:
     """A row for each text."""
     rows = tuple(
         (
             name,
-            f"{each.forward:.1f}",
-            f"{each.backward:.1f}",
-            f"{each.both:.1f}",
+            *(f"{value:.1f}" for value in (each.forward, each.backward, each.both)),
             f"{each.num_tokens:,}",
             f"{each.num_unknown / each.num_tokens:.1%}",
         )
         for name, each in found.items()
     )
     note = (
-        f"Full softmax over {scorer.softmax.num_words:,} words, every sentence from a fresh state, sentence ends "
-        "counted. Perplexities under other vocabularies cannot be compared."
+        f"Full softmax over {scorer.softmax.num_words:,} words, every sentence from a fresh state, including the end "
+        "of the sentence. Perplexities under other vocabularies cannot be compared."
     )
     columns = ("", "forward", "backward", "both", "tokens", "unknown")
     return Section("Held-out perplexity", tables=(Table(columns, rows, note),))
@@ -94,3 +104,15 @@ def precision_section(found: Mapping[str, Sequence[Agreement]], num_sentences: i
 def precision_data(found: Mapping[str, Sequence[Agreement]]) -> dict[str, Any]:
     """The agreements for JSON."""
     return {"precision": {kind: [asdict(each) for each in layers] for kind, layers in found.items()}}
+
+
+def _sentences(file: str) -> Iterable[list[str]]:
+    return (sentence.tokens for sentence in read_sentences([file], tokenizer="whitespace") if sentence.tokens)
+
+
+def _cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(layers, tokens)"""
+    a, b = first.astype(np.float64), second.astype(np.float64)
+    norms = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    cosines: NDArray[np.float64] = (a * b).sum(axis=-1) / norms.clip(1e-300)
+    return cosines

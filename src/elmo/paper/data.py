@@ -1,6 +1,6 @@
-"""The folder of a report's data, and errors that name what is missing.
+"""The folder of a report's data, and errors that name missing files.
 
-what `paper.files` of each task names                     the tasks
+the files of each task's `paper` row                      the tasks
 ud/EWT/*{train,dev,test}*.conllu                          parts of speech
 wsd/semcor.data.xml, its keys, Evaluation_Datasets        word senses, neighbours
 wordnet-3.0/dict                                          word senses
@@ -18,26 +18,30 @@ from elmo.errors import InputError
 from elmo.explore.files import find_file
 from elmo.paper.labelled_text import three_files
 from elmo.tasks.catalog import find_task
-from elmo.tasks.runs import RunFiles
+from elmo.tasks.job import DataFiles
 
 
 class MissingDataError(InputError):
-    """A part of the data is not there; the report goes on without what needs it."""
+    """A part of the data is missing; the report leaves out the sections that need it."""
 
 
 @dataclass(frozen=True)
 class DataFolder:
-    """The folder that holds all of it."""
+    """The folder with all data."""
 
     path: Path
 
-    def task(self, name: str) -> RunFiles:
+    def task(self, name: str) -> DataFiles:
         """A task's three files."""
         paper = find_task(name).paper
         if paper is None:
-            raise MissingDataError("The report knows no data for it: `elmo paper tasks` takes your own.")
-        parts = [each.partition(":") for each in paper.files]
-        return RunFiles(*(f"{self._file(file)}{colon}{part}" for file, colon, part in parts))
+            raise MissingDataError("The report has no data for it: use `elmo paper tasks` with your own.")
+        parts = [each.partition(":") for each in paper.paths()]
+        return DataFiles(*(f"{self._file(file)}{colon}{part}" for file, colon, part in parts))
+
+    def files(self, *names: str) -> DataFiles:
+        """Files of the user, by their paths in this folder."""
+        return DataFiles(*(str(self.path / name) for name in names))
 
     def treebank(self) -> list[Path]:
         """The three parts of the part-of-speech corpus."""
@@ -59,11 +63,11 @@ class DataFolder:
         raise self._missing("wordnet-3.0/dict", "WordNet 3.0's database (or dict.tar.zst)")
 
     def texts(self, sources: tuple[str, ...] = ()) -> list[Path]:
-        """Plain tokenised text for static vectors: of these folders in lm/, or of all."""
+        """Tokenized text for static vectors: of these folders in lm/, or of all."""
         found = sorted(path for path in self.path.glob("lm/*/train*.txt*") if path.is_file())
         chosen = [path for path in found if path.parent.name in sources]
         if not found:
-            raise self._missing("lm/*/train*.txt", "tokenised text, one sentence a line")
+            raise self._missing("lm/*/train*.txt", "tokenized text, one sentence per line")
         return chosen or found
 
     def _file(self, name: str) -> Path:

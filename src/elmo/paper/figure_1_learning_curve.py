@@ -3,11 +3,11 @@
     curve = learn_curve(setup, (0.01, 0.1, 1.0), train)
     curve.points[0].elmo.mean, curve.points[0].baseline.mean
 
-Both arms learn from the same part of the training set; each part contains the smaller ones. A small part makes short
-epochs: it gets sqrt(1 / share) times as many, and as much more patience, up to a limit. The model, the static vectors
-and the development set are the same throughout.
+Both arms are trained on the same part of the training set; each part contains the smaller ones. A small part has short
+epochs, so the number of epochs and the patience are multiplied by sqrt(1 / share), up to a limit. The model, the static
+vectors and the development set are the same for all parts.
 
-The second question is about steps rather than data: in which epoch does ELMo reach the baseline's best score?
+A second question is about steps, not data: in which epoch does ELMo reach the baseline's best score?
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any
 from elmo.errors import ConfigError
 from elmo.explore.plots import DARK, MIDDLE, new_figure
 from elmo.paper.ablation import Scores, Train
-from elmo.paper.section import Check, Claim, Section, Table, against, draw, known, plain_name, score_text, seeds_text
+from elmo.paper.section import Check, Claim, Section, Table, against, draw, plain_name, score_text, seeds_text
 from elmo.paper.study import Study
 from elmo.tasks.runs import Result, Run, TaskSetup
 
 TRAINS_TASKS = True
 
 MAX_STRETCH = 8.0
-"""A small part gets at most so many times the epochs of the whole."""
+"""The largest factor of the number of epochs for a small part."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class EpochsNeeded:
-    """The epochs that each arm needs to reach the baseline's best score on the largest part; means over seeds."""
+    """The epochs of each arm until the baseline's best score on the largest part; means over seeds."""
 
     baseline_best: float
     """The score."""
     baseline_epoch: float
     elmo_epoch: float | None
-    """The first in which ELMo has at least that score; None if a seed never reaches it."""
+    """The first epoch with at least that score; None if a seed never reaches it."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ def learn_curve(
     """Train both arms on every part."""
     shares = sorted(set(shares))
     if not shares or not 0 < shares[0] <= shares[-1] <= 1:
-        raise ConfigError(f"The shares of the training set are {shares}; expected numbers above 0, at most 1.")
+        raise ConfigError(f"The fractions of the training set are {shares}; expected numbers above 0, at most 1.")
     results = train([run for share in shares for run in _runs(setup, share, shares[-1], max_stretch)])
-    points = []
-    for number, share in enumerate(shares):
-        part = results[2 * setup.seeds * number : 2 * setup.seeds * (number + 1)]
-        baseline, elmo = part[: setup.seeds], part[setup.seeds :]
-        points.append(CurvePoint(share, part[0]["train_examples"], Scores.of(baseline), Scores.of(elmo)))
-    return LearningCurve(setup.task, results[0]["headline"], points, epochs_needed(baseline, elmo))
+    arms = setup.by_arm(results)
+    points = [
+        CurvePoint(share, baseline[0]["train_examples"], Scores.of(baseline), Scores.of(elmo))
+        for share, baseline, elmo in zip(shares, arms[::2], arms[1::2], strict=True)
+    ]
+    return LearningCurve(setup.task, results[0]["headline"], points, epochs_needed(*arms[-2:]))
 
 
 def make(study: Study) -> Section:
@@ -93,7 +93,7 @@ def make(study: Study) -> Section:
     plan = study.plan
 
     def measure(setup: TaskSetup) -> LearningCurve:
-        # The largest part is what the tables train on, whose runs then serve here, too.
+        # The largest part is the training set of the tables, which share these runs.
         fraction = setup.settings().training.fraction
         shares = [round(share * fraction, 6) for share in plan.shares]
         return learn_curve(setup, shares, study.train, max_stretch=plan.max_stretch)
@@ -103,10 +103,10 @@ def make(study: Study) -> Section:
         return study.command("paper samples", curve.task, "--shares", shares, "--max-stretch", f"{plan.max_stretch:g}")
 
     curves, missing = study.each(plan.curves, measure)
-    return section(curves, commands=[command(curve) for curve in curves], missing=missing)
+    return section(curves).made([command(curve) for curve in curves], missing)
 
 
-def section(curves: Sequence[LearningCurve], *, commands: Sequence[str] = (), missing: Sequence[str] = ()) -> Section:
+def section(curves: Sequence[LearningCurve]) -> Section:
     """A row for each task and part, the curves, and the paper's claims."""
     points = [point for curve in curves for point in curve.points]
     scores = [each for point in points for each in (point.baseline, point.elmo)]
@@ -127,19 +127,18 @@ def section(curves: Sequence[LearningCurve], *, commands: Sequence[str] = (), mi
     columns = ("task", "share", "examples", "baseline", "+ ELMo")
     return Section(
         "Figure 1: how much data is needed",
-        "In the paper, semantic roles with ELMo and 1% of the data equal the baseline with 10%. There the baseline is "
-        "best in epoch 486; ELMo passes it in epoch 10.",
+        "In the paper, semantic roles with ELMo and 1% of the data score as high as the baseline with 10%; the "
+        "baseline is best in epoch 486, and ELMo exceeds it in epoch 10.",
         tables=(Table(columns, rows, seeds_text(len(points[0].elmo.dev))),) if points else (),
         figures=figures,
-        claims=known(claims(curves)),
-        commands=tuple(commands),
+        claims=claims(curves),
         seconds=sum(each.total_seconds for each in scores) if scores else None,
-        missing=(*missing, *no_figure),
+        missing=no_figure,
     )
 
 
 def claims(curves: Sequence[LearningCurve]) -> list[Claim]:
-    """What the paper says about data and epochs."""
+    """The paper's claims about data and epochs."""
     tenth, earlier = [], []
     for curve in curves:
         for small in curve.points:
@@ -165,7 +164,7 @@ def claims(curves: Sequence[LearningCurve]) -> list[Claim]:
 
 
 def draw_curves(curves: Sequence[LearningCurve]) -> Any:
-    """The figure, one panel a task."""
+    """The figure, with one panel for each task."""
     figure = new_figure(width=4.4 * len(curves), height=4.2)
     axes = figure.subplots(1, len(curves), squeeze=False)[0]
     for axis, curve in zip(axes, curves, strict=True):
@@ -194,7 +193,7 @@ def _draw_curve(axis: Any, curve: LearningCurve) -> None:
             color=colour,
             marker=marker,
             linestyle=line,
-            # A hollow marker tells the arms apart in grayscale.
+            # The hollow marker distinguishes the arms in grayscale.
             markerfacecolor=colour if marker == "o" else "white",
             capsize=3,
             linewidth=1.6,
@@ -212,7 +211,7 @@ def _draw_curve(axis: Any, curve: LearningCurve) -> None:
 
 
 def epochs_needed(baseline: Sequence[Result], elmo: Sequence[Result]) -> EpochsNeeded:
-    """From the histories of both arms, seed by seed."""
+    """Computed from the histories of both arms, seed by seed."""
     metric = baseline[0]["headline"]
     best = [result["dev"][metric] for result in baseline]
     passed = [
@@ -228,7 +227,7 @@ def epochs_needed(baseline: Sequence[Result], elmo: Sequence[Result]) -> EpochsN
 
 
 def stretch(share: float, largest: float, limit: float) -> float:
-    """How many times the epochs a part gets.
+    """The factor of the number of epochs for a part.
 
     >>> stretch(0.01, 1.0, 8.0), stretch(0.25, 1.0, 8.0), stretch(1.0, 1.0, 8.0)
     (8.0, 2.0, 1.0)
@@ -244,4 +243,4 @@ def _runs(setup: TaskSetup, share: float, largest: float, limit: float) -> list[
         f"training.epochs={round(training.epochs * factor)}",
         f"training.patience={round(training.patience * factor)}",
     ]
-    return [*setup.runs(*changes, with_elmo=False), *setup.runs(*changes)]
+    return setup.both_arms(*changes)

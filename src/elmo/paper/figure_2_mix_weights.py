@@ -3,9 +3,9 @@
     rows = read_mixes([Path("runs/ner"), Path("runs/sst")])
     rows[0].weights                         # (0.31, 0.52, 0.17): tokens, LSTM 1, LSTM 2
 
-The weights are softmax(w) at every place where ELMo is put in, averaged over seeds, and gamma. They come from the
-results.json of `elmo task train` or from a store of runs (`elmo.tasks.runs`). Left out: models that mix some of the
-layers (`elmo.layers`), which have other columns.
+The weights are softmax(w) at every place of ELMo, averaged over seeds, and gamma. They are read from the results.json
+of `elmo task train` or from a store of runs (`elmo.tasks.runs`). Left out: models that mix only some of the layers
+(`elmo.layers`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from elmo.errors import InputError
 from elmo.explore.plots import new_figure
 from elmo.paper.data import MissingDataError
-from elmo.paper.section import Check, Claim, Section, Table, draw, known, plain_name, seeds_text
+from elmo.paper.section import Check, Claim, Section, Table, draw, plain_name, seeds_text
 from elmo.paper.study import Study
 from elmo.storage.json_file import read_json
 from elmo.tasks.job import RESULTS_FILE
@@ -29,7 +29,7 @@ from elmo.tasks.runs import TaskSetup
 TRAINS_TASKS = True
 
 _RESULTS_KEYS = {"task", "headline", "place", "seeds", "settings"}
-"""Tell our results.json from another program's."""
+"""These keys distinguish our results.json from other files of that name."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class MixRow:
     gamma: float
     seeds: int
     note: str = ""
-    """What else distinguishes the model from others of its task."""
+    """Other settings that distinguish the model from others of its task."""
 
     @property
     def label(self) -> str:
@@ -54,7 +54,7 @@ class MixRow:
 
 
 def layer_labels(num_layers: int) -> list[str]:
-    """What figure 2 calls the layers.
+    """The names of the layers in figure 2.
 
     >>> layer_labels(3)
     ['tokens', 'LSTM 1', 'LSTM 2']
@@ -63,7 +63,7 @@ def layer_labels(num_layers: int) -> list[str]:
 
 
 def mix_rows(task: str, place: str, seeds: Sequence[Mapping[str, Any]], *, note: str = "") -> list[MixRow]:
-    """A row for each place, from what the seeds of one model learned; `place` is input, output or both."""
+    """A row for each place, averaged over the seeds of one model; `place` is input, output or both."""
     rows = []
     for number, name in enumerate(("input", "output") if place == "both" else (place,)):
         columns = list(zip(*(seed["mix_weights"][number] for seed in seeds), strict=True))
@@ -82,19 +82,19 @@ def mix_rows(task: str, place: str, seeds: Sequence[Mapping[str, Any]], *, note:
 
 
 def read_mixes(paths: Sequence[Path]) -> list[MixRow]:
-    """The mixes of trained models: folders of `elmo task train` (or above them), or folders of runs."""
+    """The mixes of trained models, from folders that contain outputs of `elmo task train`, or folders of runs."""
     rows: list[MixRow] = []
     for path in paths:
         found = _read_results(path) or _read_runs(path)
         if not found:
             raise InputError(
-                f"{path} holds no task model with mixed layers: neither {RESULTS_FILE}, as `elmo task train` writes "
-                "it, nor the runs of a table. A baseline, or a model of chosen layers (elmo.layers), is not shown."
+                f"{path} contains no task model with mixed layers; expected {RESULTS_FILE} of `elmo task train`, or "
+                "runs of a table. Baselines and models of some layers only (elmo.layers) are left out."
             )
         rows += found
     widest = max(len(row.weights) for row in rows)
     if any(len(row.weights) != widest for row in rows):
-        raise InputError("The models mix different numbers of layers; draw those with as many layers together.")
+        raise InputError("Found models with different numbers of layers; expected the same number in all of them.")
     return rows
 
 
@@ -106,17 +106,17 @@ def make(study: Study) -> Section:
         elmo = runs[0].settings.elmo
         if elmo.layers:
             raise MissingDataError(
-                f"Its model mixes the layers {list(elmo.layers)} alone; the figure shows mixes of all."
+                f"Its model mixes only the layers {list(elmo.layers)}; the figure has mixes of all layers."
             )
         return mix_rows(setup.task, elmo.place, study.train(runs))
 
     found, missing = study.each(study.plan.tasks, measure)
     rows = [row for each in found for row in each]
     note = f"The models of table 1. {seeds_text(study.plan.seeds)}"
-    return section(rows, note, commands=("elmo paper weights RUNS -o results",) if rows else (), missing=missing)
+    return section(rows, note).made(["elmo paper weights RUNS -o results"] if rows else [], missing)
 
 
-def section(rows: Sequence[MixRow], note: str, *, commands: Sequence[str] = (), missing: Sequence[str] = ()) -> Section:
+def section(rows: Sequence[MixRow], note: str) -> Section:
     """A row for each task and place, the heat map, and the paper's claims."""
     figures, no_figure = draw(
         "figure-2", "Figure 2: softmax weights of the layers by task and place.", draw_mixes, rows
@@ -127,18 +127,17 @@ def section(rows: Sequence[MixRow], note: str, *, commands: Sequence[str] = (), 
         note,
     )
     return Section(
-        "Figure 2: what each layer counts for",
-        "In the paper, at the input the first LSTM layer is favoured; at the output the weights are balanced.",
+        "Figure 2: the weight of each layer",
+        "In the paper, the first LSTM layer has the largest weight at the input; at the output they are balanced.",
         tables=(table,) if rows else (),
         figures=figures,
-        claims=known(claims(rows)),
-        commands=tuple(commands),
-        missing=(*missing, *no_figure),
+        claims=claims(rows),
+        missing=no_figure,
     )
 
 
 def claims(rows: Sequence[MixRow]) -> list[Claim]:
-    """What the paper says about the weights."""
+    """The paper's claims about the weights."""
 
     def shown(row: MixRow) -> str:
         return ", ".join(f"{weight:.2f}" for weight in row.weights)
@@ -159,7 +158,7 @@ def claims(rows: Sequence[MixRow]) -> list[Claim]:
 
 
 def draw_mixes(rows: Sequence[MixRow]) -> Any:
-    """The heat map: darker is more, and each square shows its number."""
+    """The heat map: darker squares are larger weights, and each square has its number."""
     num_layers = len(rows[0].weights)
     longest = max(len(row.label) for row in rows)
     figure = new_figure(width=1.6 + 0.085 * longest + 0.85 * num_layers, height=1.3 + 0.42 * len(rows))
@@ -199,7 +198,7 @@ def _read_results(path: Path) -> list[MixRow]:
 
 
 def _read_runs(path: Path) -> list[MixRow]:
-    """Runs that differ in nothing but the seed make one row."""
+    """Runs that differ only in the seed are one row."""
     models: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
     for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
         content = _read_json(file)
@@ -224,6 +223,6 @@ def _has_mix(seed: Mapping[str, Any]) -> bool:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; an empty one if the file holds something else, which we never write."""
+    """The object in a file, or an empty one if the file has another JSON value."""
     content = read_json(path, expected="JSON that elmo wrote")
     return content if isinstance(content, dict) else {}

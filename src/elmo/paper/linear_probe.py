@@ -1,16 +1,16 @@
-"""Linear classifiers on every layer at once: what table 6 is computed with.
+"""Linear classifiers on all layers at once, for table 6.
 
     p(label | token) = softmax(W x + b),   x = the token's vector on a layer, whitened
 
-One classifier per layer and one for the average of the layers ("heads"). All of them learn in the same pass over the
-training vectors, each with several strengths of L2. Whitening (decorrelate, scale to variance 1) is linear as well, so
-it changes what is learned quickly, not what can be learned. Weights start at zero and the problem is convex, so the
-seed only shuffles. The vectors are stored as float16 in memory-mapped files.
+One classifier per layer and one for the average of the layers ("heads"). All of them are trained in the same pass over
+the training vectors, each with several strengths of L2. Whitening (decorrelate, scale to variance 1) is linear, so it
+changes the speed of learning, not what can be learned. Weights start at zero and the problem is convex, so the seed
+only changes the order. The vectors are stored as float16 in memory-mapped files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,46 +28,34 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """How the classifiers learn."""
+    """The training of the classifiers."""
 
     epochs: int = 12
     patience: int = 3
-    """Stop after this many epochs in which no layer did better on the development set."""
+    """Stop after this many epochs in which no layer improved on the development set."""
     batch_tokens: int = 512
     learning_rate: float = 1e-2
-    """Adam's, falling to zero in a half cosine over `epochs`."""
+    """Of Adam, with cosine decay to zero over `epochs`."""
     l2: tuple[float, ...] = (0.0, 1e-4)
-    """Strengths to choose from: strength / 2 * |W|^2 is added to the mean loss."""
+    """The candidates: strength / 2 * |W|^2 is added to the mean loss."""
     seed: int = 0
 
 
-class LayerVectors:
-    """Every token of a corpus, on every layer and on their average, on disk."""
-
-    def __init__(self, path: Path, num_tokens: int) -> None:
-        self._path = path
-        self._num_tokens = num_tokens
-        self._values: NDArray[np.float16] | None = None
-
-    @property
-    def values(self) -> NDArray[np.float16]:
-        """(tokens, layers + 1, dim)"""
-        assert self._values is not None, "fill() comes first"
-        return self._values
-
-    def fill(self, encoder: LayerStream, sentences: Iterable[Sequence[str]]) -> None:
-        """Encode the sentences, in order."""
-        start = 0
-        for embedded in encoder.stream(list(words) for words in sentences):
-            layers = with_average(embedded.vectors)
-            if self._values is None:
-                shape = (self._num_tokens, layers.shape[0], layers.shape[2])
-                self._values = np.lib.format.open_memmap(self._path, mode="w+", dtype=np.float16, shape=shape)
-            end = start + layers.shape[1]
-            # The largest float16 is 65504; a clipped biLM is far below, another encoder might not be.
-            self._values[start:end] = np.clip(layers, -65504, 65504).swapaxes(0, 1)
-            start = end
-        assert start == self._num_tokens, f"the encoder gave {start} tokens for {self._num_tokens}"
+def encode_tokens(path: Path, encoder: LayerStream, sentences: Sequence[Sequence[str]]) -> NDArray[np.float16]:
+    """The vectors of all tokens on every layer and on their average, in a file: (tokens, layers + 1, dim)."""
+    values: NDArray[np.float16] | None = None
+    start = 0
+    for embedded in encoder.stream(list(words) for words in sentences):
+        layers = with_average(embedded.vectors)
+        if values is None:
+            shape = (sum(map(len, sentences)), layers.shape[0], layers.shape[2])
+            values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+        end = start + layers.shape[1]
+        # The largest float16 is 65504; a clipped biLM is far below it, other encoders may not be.
+        values[start:end] = np.clip(layers, -65504, 65504).swapaxes(0, 1)
+        start = end
+    assert values is not None and start == len(values), "a vector for every token"
+    return values
 
 
 @dataclass(frozen=True)
@@ -79,12 +67,12 @@ class Whitening:
 
     @classmethod
     def measure(cls, tokens: NDArray[np.float16], *, floor: float = 1e-4) -> Whitening:
-        """Directions with less than `floor` of the mean variance are not scaled up to 1."""
+        """Directions with less than `floor` times the mean variance are not scaled up to 1."""
         total = torch.zeros(tokens.shape[1:], dtype=torch.float64)
         products = torch.zeros(*tokens.shape[1:], tokens.shape[2], dtype=torch.float64)
         shift = _floats(tokens[:_CHUNK]).mean(dim=0)
         for start in range(0, len(tokens), _CHUNK):
-            # The first tokens' mean is subtracted before squaring, which would lose digits otherwise.
+            # The mean of the first tokens is subtracted before squaring, to keep precision.
             part = (_floats(tokens[start : start + _CHUNK]) - shift).transpose(0, 1)
             total += part.sum(dim=1)
             products += part.transpose(1, 2) @ part
@@ -103,7 +91,7 @@ class Whitening:
 
 
 class LinearProbes:
-    """One classifier per head and strength of L2, side by side: they share nothing but the loop."""
+    """One classifier per head and strength of L2; they share only the loop."""
 
     def __init__(self, num_heads: int, dim: int, *, num_labels: int, l2: tuple[float, ...]) -> None:
         self.num_heads, self.l2 = num_heads, torch.tensor(l2)
@@ -125,7 +113,7 @@ class LinearProbes:
 
     @torch.no_grad()
     def accuracy(self, tokens: NDArray[np.float16], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Per cent right, (heads, strengths)."""
+        """In percent, (heads, strengths)."""
         right = torch.zeros(self.num_heads, len(self.l2), dtype=torch.long)
         for start in range(0, len(tokens), _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -137,7 +125,7 @@ class LinearProbes:
 def learn(
     probes: LinearProbes, tokens: NDArray[np.float16], labels: NDArray[np.int64], settings: ProbeSettings
 ) -> Iterator[int]:
-    """Train; yields the number of each epoch after it."""
+    """Train; yields the number of each epoch when it is finished."""
     shuffle = np.random.default_rng(settings.seed)
     optimizer = torch.optim.Adam([probes.weight, probes.bias], lr=settings.learning_rate)
     steps = settings.epochs * -(-len(labels) // settings.batch_tokens)

@@ -1,44 +1,65 @@
-"""What a report trains and measures: everything, or a part that takes about an hour."""
+"""The trainings and measurements of a report: the full report, one of about an hour, or the user's plan.
+
+The user's plan is a TOML file with a table for each task (docs/tasks.md has an example).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from elmo.settings import Settings, from_dict, put, setting
+from elmo.storage.toml import read_toml
 from elmo.tasks.catalog import find_task, paper_tasks
 from elmo.tasks.static_vectors import VectorSettings
 
 
 @dataclass(frozen=True)
+class TaskFiles(Settings):
+    """A task's data in a plan."""
+
+    train: str
+    dev: str
+    test: str
+    settings: tuple[str, ...] = ()
+    """Overrides for both arms, such as "training.epochs=5"."""
+
+
+@dataclass(frozen=True)
 class Plan:
-    """The sizes of everything in a report."""
+    """The sizes of a report; the defaults are those of the full one."""
 
     preset: str = "quick"
     """Of the tasks: quick or paper."""
     seeds: int = 3
     tasks: tuple[str, ...] = field(default_factory=lambda: tuple(task.name for task in paper_tasks()))
     """Table 1."""
+    files: Mapping[str, TaskFiles] = field(default_factory=dict)
+    """By task, relative to the data folder; the other tasks have the files of their `paper` row."""
     ablated: tuple[str, ...] = ("question_answering", "entailment", "semantic_roles")
     """Tables 2 and 3."""
     curves: tuple[str, ...] = ("entailment", "semantic_roles")
     """Figure 1."""
     shares: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0)
-    """For figure 1: of the part of the training set that the tables have."""
+    """Figure 1: fractions of the training set that the tables use."""
     max_stretch: float = 8.0
-    """At most how many times the epochs the smallest share gets."""
-    task_settings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Figure 1: the largest factor of the number of epochs for a small fraction."""
+    task_settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Overrides by task, for all of its runs."""
-    vector_sources: tuple[str, ...] = ()
-    """Folders of lm/ that static vectors are learned from; none named means all."""
+    vector_texts: tuple[str, ...] = ()
+    """The texts in the data folder that static vectors are learned from."""
+    vector_sources: tuple[str, ...] | None = ()
+    """Without `vector_texts`: the folders of lm/ with the texts; empty for all, None for no vectors."""
     vectors: VectorSettings = field(default_factory=VectorSettings)
     probe_epochs: int = 12
     """Table 6."""
     neighbour_sentences: int | None = None
-    """Table 4: how many of SemCor's sentences are searched; None means all."""
+    """Table 4: the number of SemCor's sentences that are searched; None for all."""
     neighbour_word: str = "play"
     """The paper's own example."""
     overrides: tuple[str, ...] = ()
-    """The user's own settings, for the tasks that have them all."""
+    """The user's own settings, for all tasks."""
 
     def ablating(self, names: Iterable[str]) -> Plan:
         """The same plan with other tasks in tables 2 and 3 and figure 1."""
@@ -46,22 +67,16 @@ class Plan:
         return replace(self, ablated=tasks, curves=tasks)
 
     def settings_of(self, task: str) -> tuple[str, ...]:
-        """A task's overrides, those of the user instead of the plan's."""
+        """A task's overrides; the user's own replace the plan's."""
         chosen = {change.partition("=")[0]: change for change in (*self.task_settings.get(task, ()), *self.overrides)}
         return tuple(chosen.values())
 
 
-def full_plan(preset: str = "quick", seeds: int = 3) -> Plan:
-    """All of the data."""
-    return Plan(preset=preset, seeds=seeds)
-
-
 def quick_plan(seeds: int = 1) -> Plan:
-    """A part of the data and few epochs, for the direction of the results.
+    """A part of the data and few epochs, to see the direction of the results.
 
-    A run takes a minute or two on one core. Figure 1 ends at the part that the tables use. Question answering is not
-    in tables 2 and 3: a model that has seen too few questions does not tell one place of ELMo from another, and enough
-    of them would take the hour alone.
+    A run takes a minute or two on one core. Question answering is not in tables 2 and 3: with few questions the places
+    of ELMo do not differ, and training on enough of them would take an hour.
     """
     return Plan(
         seeds=seeds,
@@ -74,3 +89,41 @@ def quick_plan(seeds: int = 1) -> Plan:
         probe_epochs=5,
         neighbour_sentences=10_000,
     )
+
+
+@dataclass(frozen=True)
+class _PlanFile(Settings):
+    """The values of a plan's file before its tables."""
+
+    preset: str = "quick"
+    seeds: int = setting(3, at_least=1)
+    vectors: str = ""
+    """A file of static word vectors for both arms."""
+    vectors_text: tuple[str, ...] = ()
+    """Or tokenized texts that they are learned from."""
+    vectors_epochs: int = 5
+
+
+def read_plan(path: Path, overrides: Sequence[str] = ()) -> tuple[Plan, str]:
+    """The plan of a file, with overrides such as `seeds=1`, and its file of static vectors or an empty string."""
+    plain = read_toml(path)
+    for override in overrides:
+        put(plain, override)
+    tables = {name: plain.pop(name) for name, value in list(plain.items()) if isinstance(value, dict)}
+    files = {
+        find_task(name).name: from_dict(TaskFiles, table, source=str(path), table=f"{name}.")
+        for name, table in tables.items()
+    }
+    common = from_dict(_PlanFile, plain, source=str(path))
+    plan = Plan(
+        preset=common.preset,
+        seeds=common.seeds,
+        tasks=tuple(files),
+        files=files,
+        task_settings={name: task.settings for name, task in files.items()},
+        vector_texts=common.vectors_text,
+        vector_sources=None,
+        # One thread: the same vectors, and so the same table, every time.
+        vectors=VectorSettings(epochs=common.vectors_epochs, threads=1),
+    )
+    return plan, common.vectors

@@ -1,9 +1,9 @@
-"""The whole report: every table and figure, written again after each, resumed after an interruption.
+"""The whole report: every table and figure. It is written after each of them, and resumed after an interruption.
 
     make_report(study, Path("report"), provenance=collect)
 
 The folder gets report.html (one file with its figures inside), report.md with figures/, and report.json. A second run
-takes from the store what the first one finished.
+takes the finished results from the store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from elmo.storage.atomic import write_atomic
 
 
 def part_names() -> list[str]:
-    """The parts of a report, in the order in which they are computed: those that train nothing come first.
+    """The parts of a report, in the order of their computation: those without training come first.
 
     A part is a file `table_N_NAME.py` or `figure_N_NAME.py` in this folder with a function `make`.
     """
@@ -45,7 +45,7 @@ def _module(name: str) -> Any:
 def make_report(
     study: Study, folder: Path, *, provenance: Callable[[], Provenance], parts: Sequence[str] | None = None
 ) -> PaperReport:
-    """Make the parts that were asked for, or all, and write the report."""
+    """Make some parts, or all, and write the report."""
     names = part_names()
     unknown = [part for part in parts or () if part not in names]
     if unknown:
@@ -53,11 +53,22 @@ def make_report(
     done: dict[str, Section] = {}
     for name in names:
         if parts is None or name in parts:
-            study.listener.say(f"== {name}")
-            done[name] = _module(name).make(study)
+            study.say(f"== {name}")
+            done[name] = make_part(name, study)
             report = _report(study, done, provenance())
             write(report, folder)
     return report
+
+
+def make_part(name: str, study: Study) -> Section:
+    """A table or figure; without its data, the reason."""
+    module = _module(name)
+    if module.TRAINS_TASKS:
+        return module.make(study)  # reports missing data for each task
+    try:
+        return module.make(study)
+    except InputError as error:
+        return Section(module.TITLE, missing=(str(error),))
 
 
 def write(report: PaperReport, folder: Path) -> None:
@@ -71,7 +82,7 @@ def write(report: PaperReport, folder: Path) -> None:
 
 def write_figures(section: Section, folder: Path) -> list[Path]:
     """The section's figures in the folder `figures`; returns their paths."""
-    paths = [folder / "figures" / f"{figure.name}.png" for figure in section.figures]
+    paths = [folder / figure.path for figure in section.figures]
     for path, figure in zip(paths, section.figures, strict=True):
         write_atomic(path, figure.png)
     return paths
@@ -84,13 +95,13 @@ def _report(study: Study, done: dict[str, Section], provenance: Provenance) -> P
     if plan.overrides:
         changed["all tasks"] = plan.overrides
     settings = "; ".join(f"{task}: {', '.join(changes)}" for task, changes in changed.items())
-    # A model keeps its name while it is trained further: the tokens that it has seen tell its reports apart.
+    # A model keeps its name while it is trained further: the number of training tokens distinguishes its reports.
     seen = f", {tokens / 1e6:.1f} M tokens seen" if (tokens := study.bilm.card.get("tokens_seen")) else ""
     intro = (
         f"The analyses of Peters et al. 2018 for the biLM {study.elmo_name} (LSTM {config.lstm.cell_dim}, projection "
         f"{config.lstm.projection_dim}, {config.lstm.num_layers} layers{seen}), beside the paper's numbers. The "
-        "paper's biLM is larger and read more text, and most data here are different: look at directions and "
-        "reductions.",
+        "paper's biLM is larger and was trained on more text, and most data here are different: compare directions and "
+        "error reductions.",
         f"Task models: the {plan.preset} presets, {plan.seeds} seed{'s' * (plan.seeds > 1)}."
         + (f" Changed: {settings}." if settings else ""),
     )

@@ -1,4 +1,4 @@
-"""A table or figure of the paper, measured again: what every file here makes, and its Markdown.
+"""A table or figure of the paper, measured again: the result of every file here, and its rendering as Markdown.
 
     Section(
         "Table 6: parts of speech",
@@ -6,13 +6,13 @@
         claims=(Claim("Layer 1 is better than layer 2", "table 6", (Check("upos", True, "94.2, 94.0"),)),),
     )
 
-The commands show a section on the terminal, the report puts all sections on one page (`page.py` makes HTML of them).
+The commands print a section on the terminal; the report has all sections on one page, as Markdown and as HTML.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from elmo.errors import MissingExtraError
@@ -40,11 +40,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, and whether it holds here."""
+    """A statement of the paper, and whether it holds here."""
 
     text: str
     source: str
-    """Where the paper shows it."""
+    """The table, figure or section of the paper."""
     checks: tuple[Check, ...]
 
     @property
@@ -74,6 +74,11 @@ class Figure:
     png: bytes = field(repr=False)
     caption: str
 
+    @property
+    def path(self) -> str:
+        """The file in the folder of the report."""
+        return f"figures/{self.name}.png"
+
 
 @dataclass(frozen=True)
 class Section:
@@ -83,18 +88,26 @@ class Section:
     text: str = ""
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
-    claims: tuple[Claim, ...] = ()
+    claims: Sequence[Claim] = ()
+    """Those without checks are left out."""
     commands: tuple[str, ...] = ()
-    """What makes this section alone."""
+    """The commands that compute this section."""
     seconds: float | None = None
-    """How long it took to compute, whenever that was."""
+    """The time of the computation, in this run or an earlier one."""
     missing: tuple[str, ...] = ()
-    """What could not be made, and why."""
+    """The parts that could not be made, and the reasons."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "claims", tuple(claim for claim in self.claims if claim.checks))
+
+    def made(self, commands: Sequence[str], missing: Sequence[str] = ()) -> Section:
+        """The section of a report: with the commands that compute it, and more reasons for missing parts."""
+        return replace(self, commands=tuple(commands), missing=(*missing, *self.missing))
 
 
 @dataclass(frozen=True)
 class PaperReport:
-    """All sections that were asked for."""
+    """All sections of a report."""
 
     title: str
     intro: tuple[str, ...]
@@ -106,36 +119,33 @@ class PaperReport:
         return [claim for section in self.sections for claim in section.claims]
 
 
-def known(claims: Sequence[Claim]) -> tuple[Claim, ...]:
-    """The claims that something was measured for."""
-    return tuple(claim for claim in claims if claim.checks)
-
-
-def higher(subject: str, better: MeanAndStd, worse: MeanAndStd, names: tuple[str, str]) -> Check:
-    """Whether the first mean is higher than the second; a difference counts however small it is."""
-    return Check(subject, better.mean > worse.mean, against(better, worse, names))
+def higher(
+    subject: str, better: MeanAndStd, worse: MeanAndStd, names: tuple[str, str], *, margin: float = 0.0
+) -> Check:
+    """Whether the first mean is higher than the second, or lower by less than the margin."""
+    return Check(subject, better.mean > worse.mean - margin, against(better, worse, names))
 
 
 def against(one: MeanAndStd, other: MeanAndStd, names: tuple[str, str]) -> str:
-    """Both scores as evidence, which says so if they differ by less than the seeds do."""
+    """Both scores as evidence, with a remark if they differ by less than the standard deviation."""
     std = max(one.std, other.std)
     within = "; within the spread of seeds" if std and abs(one.mean - other.mean) < std else ""
     return f"{names[0]} {score_text(one)}, {names[1]} {score_text(other)}{within}"
 
 
 def score_text(score: MeanAndStd) -> str:
-    """`84.80 ± 0.21`, or the mean alone if there is one seed."""
+    """`84.80 ± 0.21`, or only the mean for a single seed."""
     return f"{score.mean:.2f} ± {score.std:.2f}" if score.std else f"{score.mean:.2f}"
 
 
 def seeds_text(seeds: int) -> str:
-    """What a note says about the seeds."""
+    """A note about the seeds."""
     names = ", ".join(str(seed) for seed in range(seeds))
     return f"Mean and standard deviation over the seeds {names}." if seeds > 1 else f"Seed {names}."
 
 
 def plain_name(name: str) -> str:
-    """A task's or metric's name as people write it.
+    """The name of a task or metric for readers.
 
     >>> plain_name("named_entities")
     'named entities'
@@ -146,7 +156,7 @@ def plain_name(name: str) -> str:
 def draw(
     name: str, caption: str, figure: Callable[[Any], Any], content: Sequence[Any]
 ) -> tuple[tuple[Figure, ...], tuple[str, ...]]:
-    """A figure of the content; without matplotlib none, and the reason."""
+    """A figure of the content; without matplotlib no figure, and the reason."""
     if not content:
         return (), ()
     try:
@@ -156,7 +166,7 @@ def draw(
 
 
 def section_markdown(section: Section) -> str:
-    """The section as Markdown; its figures are in the folder `figures` beside it."""
+    """The section as Markdown; its figures are in the folder `figures` beside the file."""
     parts = [f"## {section.title}"]
     if section.text:
         parts.append(section.text)
@@ -165,7 +175,7 @@ def section_markdown(section: Section) -> str:
         parts.append(markdown_table(table.columns, [[cell.replace("|", "\\|") for cell in row] for row in table.rows]))
         if table.note:
             parts.append(table.note)
-    parts += [f"![{figure.caption}](figures/{figure.name}.png)\n\n{figure.caption}" for figure in section.figures]
+    parts += [f"![{figure.caption}]({figure.path})\n\n{figure.caption}" for figure in section.figures]
     for claim in section.claims:
         checks = "\n".join(
             f"  - {check.subject}: {'held' if check.held else 'not held'} ({check.evidence})" for check in claim.checks

@@ -1,4 +1,4 @@
-"""Centroids of word senses on every layer, and the whitening of layers: what table 5 is computed with."""
+"""Centroids of word senses on every layer, and the whitening of layers, for table 5."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 
 class Whitening:
-    """Accumulates the mean and covariance of each layer, and gives the linear map that whitens it."""
+    """Accumulates the mean and covariance of each layer, and computes the linear map that whitens it."""
 
     _BUFFER = 512
-    """Vectors that are buffered, so that their outer products are one matrix product."""
+    """The number of vectors whose outer products are one matrix product."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -21,7 +21,7 @@ class Whitening:
         self._products: NDArray[np.float64] | None = None
 
     def add(self, vectors: NDArray[np.float32]) -> None:
-        """Count one occurrence, (layers, dim)."""
+        """Add one occurrence, (layers, dim)."""
         self._buffered.append(vectors)
         if len(self._buffered) == self._BUFFER:
             self._flush()
@@ -33,7 +33,7 @@ class Whitening:
         mean = self._sum / self.count
         covariance = self._products / self.count - np.einsum("li,lj->lij", mean, mean)
         lengths, directions = np.linalg.eigh(covariance)
-        # Directions with almost no variance hold only rounding errors, which must not be scaled up.
+        # Directions with almost no variance are rounding errors, which must not be scaled up.
         floor = 1e-4 * lengths[:, -1:] + 1e-12
         scaled = directions / np.sqrt(np.maximum(lengths, 0.0) + floor)[:, None, :]
         return mean.astype(np.float32), scaled.astype(np.float32)
@@ -52,7 +52,7 @@ class Whitening:
 
 
 class SenseCentroids:
-    """Sums of the vectors of each wanted sense, and how many there were."""
+    """The sum and the number of the vectors of each wanted sense."""
 
     def __init__(self, wanted: Iterable[str]) -> None:
         self.rows = {key: row for row, key in enumerate(dict.fromkeys(wanted))}
@@ -61,7 +61,7 @@ class SenseCentroids:
 
     def whitened(self, mean: NDArray[np.float32], scaled: NDArray[np.float32]) -> SenseCentroids:
         """The centroids of the whitened vectors: whitening is linear, so the sums are enough."""
-        assert self._sums is not None, "whitened() is asked only after an occurrence"
+        assert self._sums is not None, "whitened() needs an occurrence"
         result = SenseCentroids(self.rows)
         result.counts = self.counts
         centred = self._sums - self.counts[:, None, None].astype(np.float32) * mean
@@ -69,7 +69,7 @@ class SenseCentroids:
         return result
 
     def add(self, keys: Iterable[str], vectors: NDArray[np.float32]) -> None:
-        """Count one occurrence, (layers, dim), for each of its right senses that is wanted."""
+        """Add one occurrence, (layers, dim), to each of its gold senses that is wanted."""
         if self._sums is None:
             self._sums = np.zeros((len(self.rows), *vectors.shape), dtype=np.float32)
         for key in keys:
@@ -78,12 +78,12 @@ class SenseCentroids:
                 self.counts[row] += 1
 
     def seen(self, keys: Iterable[str]) -> list[str]:
-        """Those of the keys that have a centroid."""
+        """The keys that have a centroid."""
         return [key for key in keys if self.counts[self.rows[key]]]
 
     def nearest(self, keys: Sequence[str], vectors: NDArray[np.float32]) -> list[str]:
         """For each layer the key whose centroid is nearest; the earlier of equals."""
-        assert self._sums is not None, "nearest() is asked only for senses that were seen"
+        assert self._sums is not None, "nearest() needs an occurrence"
         # A sum and a mean have the same direction, so cosine needs no division by the counts.
         sums = self._sums[[self.rows[key] for key in keys]]
         norms = np.linalg.norm(sums, axis=-1) * np.linalg.norm(vectors, axis=-1) + 1e-12

@@ -1,6 +1,6 @@
 """Table 4: the nearest occurrences of a word, and its occurrences on a map.
 
-The paper's word is *play*. Here two of its uses in SemCor, in different senses, are each shown with their nearest
+The paper's word is *play*. Here two of its occurrences in SemCor, in different senses, are shown with the nearest
 occurrences of any word, beside the nearest words of its static vector.
 """
 
@@ -29,20 +29,18 @@ from elmo.storage.digest import content_digest
 
 TRAINS_TASKS = False
 
+TITLE = "Table 4: the nearest occurrences of a word"
+
 
 def make(study: Study) -> Section:
     """The section of a report."""
     word = study.plan.neighbour_word
-    title = f"Table 4: the nearest occurrences of “{word}”"
-    try:
-        corpus = sorted(study.data.senses().rglob("semcor.data.xml*"))[0]
-        gold = gold_file(corpus)
-        static = study.vectors or None
-        files = [content_digest(corpus), content_digest(gold), content_digest(static) if static else None]
-        key = {"files": files, "sentences": study.plan.neighbour_sentences, "word": word}
-        found = study.measure("neighbours", key, lambda: measure(study, corpus, static))
-    except InputError as error:
-        return Section(title, missing=(str(error),))
+    corpus = sorted(study.data.senses().rglob("semcor.data.xml*"))[0]
+    gold = gold_file(corpus)
+    static = study.vectors or None
+    files = [content_digest(corpus), content_digest(gold), content_digest(static) if static else None]
+    key = {"files": files, "sentences": study.plan.neighbour_sentences, "word": word}
+    found = study.measure("neighbours", key, lambda: measure(study, corpus, static))
     rows = tuple(
         (
             "" if number else in_context(asked["tokens"], asked["position"], width=9),
@@ -59,10 +57,10 @@ def make(study: Study) -> Section:
     figures, missing = draw("occurrences", caption, lambda maps: draw_word(maps[0], meanings=meanings), [word_map])
     limit = f" --limit {study.plan.neighbour_sentences}" if study.plan.neighbour_sentences else ""
     return Section(
-        title,
-        f"Two uses of the word in SemCor in different senses, and the occurrences of any word most like each, among "
-        f"{found['occurrences']:,} on the biLM's highest layer. The static vector knows one “{word}”: its nearest "
-        f"words are {words}.",
+        TITLE,
+        f"Two occurrences of “{word}” in SemCor in different senses, and the nearest of {found['occurrences']:,} "
+        f"occurrences of any word on the biLM's highest layer. The nearest words of the static vector of “{word}” are "
+        f"{words}.",
         tables=(Table(("asked", "cosine", "nearest"), rows),),
         figures=figures,
         claims=(claim(word, found["right"], found["chance"]),),
@@ -77,8 +75,8 @@ def make(study: Study) -> Section:
 
 
 def claim(word: str, right: float, chance: float) -> Claim:
-    """What the paper shows by examples, as a number."""
-    evidence = f"{right:.0f}% of the nearest occurrences, {chance:.0f}% are of the usual sense"
+    """The paper's examples as a number."""
+    evidence = f"{right:.0f}% of the nearest occurrences; {chance:.0f}% have the most frequent sense"
     return Claim("The nearest occurrence of a word has its sense", "table 4", (Check(word, right > chance, evidence),))
 
 
@@ -88,7 +86,7 @@ def measure(study: Study, corpus: Path, static: str | None) -> dict[str, Any]:
     tagged = SenseSet.open(corpus)
 
     def sentences() -> Iterator[SenseSentence]:
-        """Those with words: an index numbers no others."""
+        """The sentences with words; an index has no others."""
         return (sentence for sentence in islice(tagged.sentences(), limit) if sentence.words)
 
     uses = [
@@ -99,7 +97,7 @@ def measure(study: Study, corpus: Path, static: str | None) -> dict[str, Any]:
     ]
     senses = Counter(use.sense for _, use in uses)
     if len(senses) < 2:
-        raise InputError(f"{corpus} has the word {word!r} in {len(senses)} senses; expected two or more to compare.")
+        raise InputError(f"{corpus} has the word {word!r} in {len(senses)} senses; expected at least two.")
     with tempfile.TemporaryDirectory(prefix="elmo-index-") as folder:
         words = (sentence.words for sentence in sentences())
         place = Path(folder) / "index"
@@ -134,7 +132,7 @@ def measure(study: Study, corpus: Path, static: str | None) -> dict[str, Any]:
 
 
 def _share_with_same_sense(vectors: np.ndarray[Any, Any], senses: list[str]) -> float:
-    """Percent of occurrences whose nearest other occurrence of the word has the same sense."""
+    """The percentage of occurrences whose nearest other occurrence of the word has the same sense."""
     cosines = vectors @ vectors.T
     np.fill_diagonal(cosines, -2)
     nearest = cosines.argmax(axis=1)

@@ -1,8 +1,8 @@
-"""Table 6: what a linear classifier reads off each layer, token by token (section 5.3).
+"""Table 6: linear classifiers of token labels on each layer (section 5.3).
 
 One classifier per layer and one for the average of the layers (`linear_probe.py`). The development set chooses the
-strength of L2 and the epoch for each layer, and only that accuracy on the test set is given. The baseline is each
-word's most frequent tag in the training set (for an unseen word, the most frequent tag of all).
+strength of L2 and the epoch for each layer; the result is the test accuracy of that choice. The baseline is each word's
+most frequent tag in the training set (for an unseen word, the most frequent tag of all).
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo.errors import InputError
 from elmo.explore.layers import LayerStream, layer_names
 from elmo.paper.labelled_text import LabelledSentence, LabelledSplits, labelled_corpora
-from elmo.paper.linear_probe import LayerVectors, LinearProbes, ProbeSettings, Whitening, learn
-from elmo.paper.section import Check, Claim, Section, Table, known
+from elmo.paper.linear_probe import LinearProbes, ProbeSettings, Whitening, encode_tokens, learn
+from elmo.paper.section import Check, Claim, Section, Table
 from elmo.paper.study import Study
 from elmo.storage.digest import content_digest
 
@@ -29,12 +28,12 @@ TRAINS_TASKS = False
 
 TITLE = "Table 6: parts of speech by a linear classifier on each layer"
 PUBLISHED = {"layer 1": 97.3}
-"""The paper's accuracy on the Penn Treebank; it reports that layer 2 is below layer 1."""
+"""The paper's accuracy on the Penn Treebank; its layer 2 is below layer 1."""
 
 
 @dataclass(frozen=True)
 class LayerAccuracy:
-    """One layer's classifier, chosen on the development set; accuracies in per cent."""
+    """One layer's classifier, chosen on the development set; accuracies in percent."""
 
     name: str
     dev: float
@@ -63,26 +62,23 @@ def measure(
     progress: Callable[[str], None] = lambda message: None,
 ) -> dict[str, Any]:
     """The probes of each kind of label, for JSON."""
-    found = probe_tokens(encoder, corpora, settings=settings, progress=progress)
+    found = probe_tokens(encoder, corpora, settings, progress=progress)
     return {"settings": asdict(settings), "probes": {kind: asdict(probe) for kind, probe in found.items()}}
 
 
 def make(study: Study) -> Section:
     """The section of a report."""
     settings = ProbeSettings(epochs=study.plan.probe_epochs)
-    try:
-        files = study.data.treebank()
-        key = {"files": [content_digest(path) for path in files], "settings": asdict(settings)}
-        found = study.measure(
-            "parts_of_speech", key, lambda: measure(study.embedder, labelled_corpora(files, "both"), settings)
-        )
-    except InputError as error:
-        return Section(TITLE, missing=(str(error),))
+    files = study.data.treebank()
+    key = {"files": [content_digest(path) for path in files], "settings": asdict(settings)}
+    found = study.measure(
+        "parts_of_speech", key, lambda: measure(study.embedder, labelled_corpora(files, "both"), settings)
+    )
     command = f"elmo paper pos {files[0].parent} -m {study.elmo_name} --epochs {settings.epochs}"
-    return section(found, seed=settings.seed, commands=(command,))
+    return section(found, seed=settings.seed).made([command])
 
 
-def section(found: Mapping[str, Any], *, seed: int = 0, commands: tuple[str, ...] = ()) -> Section:
+def section(found: Mapping[str, Any], *, seed: int = 0) -> Section:
     """A row for each layer, and the paper's claim."""
     probes = found["probes"]
     first = next(iter(probes.values()))
@@ -92,22 +88,21 @@ def section(found: Mapping[str, Any], *, seed: int = 0, commands: tuple[str, ...
         rows.append((name, *ours, f"{PUBLISHED[name]:g}" if name in PUBLISHED else ""))
     labels = ", ".join(f"{probe['num_labels']} {kind}" for kind, probe in probes.items())
     note = (
-        f"Seed {seed}. Labels: {labels}; {first['num_train_tokens']:,} tokens to learn from, "
-        f"{first['num_test_tokens']:,} to test."
+        f"Seed {seed}. Labels: {labels}; {first['num_train_tokens']:,} training tokens, "
+        f"{first['num_test_tokens']:,} test tokens."
     )
     accuracy = {kind: {row["name"]: row["test"] for row in probe["rows"]} for kind, probe in probes.items()}
     return Section(
         TITLE,
         "Accuracy on the test set. The paper's numbers are for the Penn Treebank; its layer 2 is below its layer 1.",
         tables=(Table(("", *probes, "paper"), tuple(rows), note),),
-        claims=known(claims(accuracy)),
-        commands=commands,
+        claims=claims(accuracy),
         seconds=found.get("seconds"),
     )
 
 
 def claims(accuracy: Mapping[str, Mapping[str, float]]) -> list[Claim]:
-    """What the paper says about syntax; test accuracy by kind of label and layer."""
+    """The paper's claim about syntax; `accuracy` on the test set by kind of label and layer."""
     checks = tuple(
         Check(
             kind,
@@ -123,25 +118,17 @@ def claims(accuracy: Mapping[str, Mapping[str, float]]) -> list[Claim]:
 def probe_tokens(
     encoder: LayerStream,
     corpora: Mapping[str, LabelledSplits],
+    settings: ProbeSettings = ProbeSettings(),  # noqa: B008 (frozen)
     *,
-    settings: ProbeSettings | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> dict[str, TokenProbe]:
-    """Probe the layers for each kind of label; the words, the same for all kinds, are encoded once."""
-    settings = ProbeSettings() if settings is None else settings
+    """Probe the layers for each kind of label; the words, which are the same for all kinds, are encoded once."""
     first = next(iter(corpora.values()))
-    for splits in corpora.values():
-        assert all(
-            [s.words for s in one] == [s.words for s in other]
-            for one, other in zip(first.parts, splits.parts, strict=True)
-        ), "the kinds of labels must stand on the same words"
     with tempfile.TemporaryDirectory(prefix="elmo-probe-") as folder:
         vectors = []
-        for name, part in zip(("train", "dev", "test"), first.parts, strict=True):
+        for name, part in zip(("train", "dev", "test"), first, strict=True):
             progress(f"encoding {name}")
-            stored = LayerVectors(Path(folder) / f"{name}.npy", sum(len(sentence.words) for sentence in part))
-            stored.fill(encoder, (sentence.words for sentence in part))
-            vectors.append(stored.values)
+            vectors.append(encode_tokens(Path(folder) / f"{name}.npy", encoder, [each.words for each in part]))
         whitening = Whitening.measure(vectors[0])
         for part_vectors in vectors:
             whitening.apply(part_vectors)
@@ -155,10 +142,10 @@ def probe_tokens(
 def _probe(vectors: Sequence[NDArray[np.float16]], splits: LabelledSplits, settings: ProbeSettings) -> TokenProbe:
     names = sorted({label for sentence in splits.train for label in sentence.labels})
     ids = {name: number for number, name in enumerate(names)}
-    # A label that is not in the training set gets -1, which is never predicted and counts as wrong.
+    # A label that is not in the training set is -1, which is never predicted and counts as an error.
     labels = [
         np.array([ids.get(label, -1) for sentence in part for label in sentence.labels], dtype=np.int64)
-        for part in splits.parts
+        for part in splits
     ]
     heads, dim = vectors[0].shape[1:]
     probes = LinearProbes(heads, dim, num_labels=len(names), l2=settings.l2)
@@ -170,7 +157,7 @@ def _probe(vectors: Sequence[NDArray[np.float16]], splits: LabelledSplits, setti
         dev = dev.max(axis=1)
         better = dev > best_dev
         if better.any():
-            # Only the accuracies of the epoch that dev chooses are shown; keeping them saves keeping the weights.
+            # Only the accuracies of the best epoch are needed; storing them saves storing its weights.
             test = probes.accuracy(vectors[2], labels[2])[np.arange(heads), strength]
             best_dev, best_test = np.where(better, dev, best_dev), np.where(better, test, best_test)
             best_epoch = np.where(better, epoch, best_epoch)
@@ -188,7 +175,7 @@ def _probe(vectors: Sequence[NDArray[np.float16]], splits: LabelledSplits, setti
 
 
 def _word_baseline(splits: LabelledSplits) -> tuple[float, float]:
-    """Per cent right on dev and test when every word gets the label it has most often in training."""
+    """Accuracy on dev and test, in percent, of each word's most frequent label in training."""
     uses: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in splits.train:
         for word, label in zip(sentence.words, sentence.labels, strict=True):

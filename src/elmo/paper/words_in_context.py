@@ -4,16 +4,15 @@ For each ambiguous word, in sentences of two senses each (`ambiguous_words.tsv`,
 
     within = mean cosine of two occurrences with the same sense
     across = mean cosine of two occurrences with different senses
-    right  = share of occurrences that are nearer, on average, to the others of their sense than to the other sense
+    right  = percent of occurrences that are nearer, on average, to the others of their sense than to the other sense
 
-On layer 0 all occurrences of a word have the same vector: both means are 1, and nothing is right. There are only a
-dozen words: `table_5_senses.py` is the benchmark.
+On layer 0 all occurrences of a word have the same vector: both means are 1, and no occurrence is right. There are only
+a dozen words: `table_5_senses.py` is the benchmark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,33 +23,34 @@ from elmo.explore.layers import LayerStream, layer_names, with_average
 from elmo.explore.occurrences import Occurrence
 from elmo.paper.section import Section, Table
 
-
-@dataclass(frozen=True)
-class SenseSeparation:
-    """How far apart the senses of a word are on one layer."""
-
-    within: float
-    across: float
-    right: float
-    """In per cent."""
-
-
-@dataclass(frozen=True)
-class WordRow:
-    """One word on every layer; the name `all words` stands for the mean over the words."""
-
-    word: str
-    senses: tuple[str, ...]
-    layers: dict[str, SenseSeparation]
+MEASURES = ("within", "across", "right")
 
 
 def measure(encoder: LayerStream, occurrences: Sequence[Occurrence]) -> dict[str, Any]:
-    """The separation of senses by word and layer, for JSON."""
-    rows = compare_senses(encoder, occurrences)
-    return {
-        "words": {row.word: {layer: asdict(each) for layer, each in row.layers.items()} for row in rows},
-        "senses": {row.word: list(row.senses) for row in rows},
+    """The measures by word and layer, for each word and for the mean of all words, for JSON."""
+    by_word: dict[str, list[int]] = {}
+    for number, occurrence in enumerate(occurrences):
+        by_word.setdefault(occurrence.word, []).append(number)
+    stream = encoder.stream([list(occurrence.tokens) for occurrence in occurrences])
+    vectors = [
+        with_average(embedded.vectors[:, occurrence.position])
+        for occurrence, embedded in zip(occurrences, stream, strict=True)
+    ]
+    words: dict[str, dict[str, dict[str, float]]] = {}
+    senses: dict[str, list[str]] = {}
+    for word, numbers in by_word.items():
+        of_word = [occurrences[number].sense for number in numbers]
+        if min(of_word.count(sense) for sense in of_word) < 2 or len(set(of_word)) < 2:
+            raise InputError(f"The word {word!r} needs at least two senses with two sentences each; found {of_word}.")
+        layers = np.stack([vectors[number] for number in numbers], axis=1)
+        names = layer_names(len(layers) - 1)
+        words[word] = {name: _separation(layer, of_word) for name, layer in zip(names, layers, strict=True)}
+        senses[word] = list(dict.fromkeys(of_word))
+    mean = {
+        layer: {key: float(np.mean([words[word][layer][key] for word in by_word])) for key in MEASURES}
+        for layer in next(iter(words.values()))
     }
+    return {"words": {**words, "all words": mean}, "senses": {**senses, "all words": []}}
 
 
 def section(found: Mapping[str, Any]) -> Section:
@@ -62,35 +62,11 @@ def section(found: Mapping[str, Any]) -> Section:
         name = f"{word} ({' / '.join(senses[word])})" if senses[word] else word
         scores = [row[layer] for layer in layers]
         rows.append((name, *(f"{s['within']:.2f} / {s['across']:.2f}  {s['right']:.0f}%" for s in scores)))
-    note = "Mean cosine within a sense / across senses, and how many occurrences are nearer to their own sense."
+    note = "Mean cosine within a sense / across senses, and the percentage of occurrences nearer to their own sense."
     return Section("The same word in different senses", tables=(Table(("word", *layers), tuple(rows), note),))
 
 
-def compare_senses(encoder: LayerStream, occurrences: Sequence[Occurrence]) -> list[WordRow]:
-    """A row for each word, then one for all of them."""
-    by_word: dict[str, list[int]] = {}
-    for number, occurrence in enumerate(occurrences):
-        by_word.setdefault(occurrence.word, []).append(number)
-    vectors = [
-        with_average(embedded.vectors[:, occurrence.position])
-        for occurrence, embedded in zip(
-            occurrences, encoder.stream([list(occurrence.tokens) for occurrence in occurrences]), strict=True
-        )
-    ]
-    rows = []
-    for word, numbers in by_word.items():
-        senses = [occurrences[number].sense for number in numbers]
-        if min(senses.count(sense) for sense in senses) < 2 or len(set(senses)) < 2:
-            raise InputError(f"The word {word!r} needs at least two senses with two sentences each; found {senses}.")
-        stacked = np.stack([vectors[number] for number in numbers], axis=1)
-        layers = dict(
-            zip(layer_names(len(stacked) - 1), (_separation(layer, senses) for layer in stacked), strict=True)
-        )
-        rows.append(WordRow(word, tuple(dict.fromkeys(senses)), layers))
-    return [*rows, _mean_row(rows)]
-
-
-def _separation(vectors: NDArray[np.float32], senses: Sequence[str]) -> SenseSeparation:
+def _separation(vectors: NDArray[np.float32], senses: Sequence[str]) -> dict[str, float]:
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
     cosines = unit @ unit.T
     same = np.array([[one == other for other in senses] for one in senses])
@@ -99,12 +75,5 @@ def _separation(vectors: NDArray[np.float32], senses: Sequence[str]) -> SenseSep
     foreign = (cosines * ~same).sum(axis=1) / (~same).sum(axis=1)
     # On layer 0 the two are equal up to rounding errors, which must not count as right.
     right = own > foreign + 1e-6
-    return SenseSeparation(float(cosines[others].mean()), float(cosines[~same].mean()), float(100 * right.mean()))
-
-
-def _mean_row(rows: Sequence[WordRow]) -> WordRow:
-    def mean(name: str) -> SenseSeparation:
-        each = [row.layers[name] for row in rows]
-        return SenseSeparation(*(float(np.mean([getattr(s, f) for s in each])) for f in ("within", "across", "right")))
-
-    return WordRow("all words", (), {name: mean(name) for name in rows[0].layers})
+    values = (cosines[others].mean(), cosines[~same].mean(), 100 * right.mean())
+    return dict(zip(MEASURES, map(float, values), strict=True))

@@ -24,7 +24,7 @@ class LabelBatch:
     """Texts with their labels."""
 
     text: TextBatch
-    """If an example has several texts: all first ones, then all second ones."""
+    """If an example has two texts: the first texts of all examples, then the second ones."""
     labels: Tensor
     """(examples,); -1 where unknown."""
 
@@ -48,24 +48,18 @@ class Classifier(TaskModel):
 
 
 class ClassificationTask(Task[ExampleT, Probabilities, SettingsT]):
-    """A task that labels texts.
-
-    An example has its tokens in the fields that `drawing.text` names, and a `label`, None if it is to be predicted.
-    """
+    """A task that labels texts. An example has a `label`, None if it is unknown."""
 
     headline = "accuracy"
 
-    def sentences(self, example: ExampleT) -> Sequence[Sequence[str]]:
-        return [getattr(example, key) for key in self.drawing.text]
-
-    def collate(self, examples: Sequence[ExampleT], indexer: TextIndexer, inventory: Inventory) -> LabelBatch:
+    def collate(self, examples: Sequence[Any], indexer: TextIndexer, inventory: Inventory) -> LabelBatch:
         known = inventory["labels"]
-        labels = [-1 if label is None else known.index(label) for label in map(_label, examples)]
+        labels = [-1 if example.label is None else known.index(example.label) for example in examples]
         texts = [getattr(example, key) for key in self.drawing.text for example in examples]
         return LabelBatch(indexer.batch(texts), torch.tensor(labels))
 
-    def score(self, examples: Sequence[ExampleT], predictions: Sequence[Probabilities]) -> dict[str, float]:
-        return {"accuracy": accuracy(list(map(_label, examples)), list(map(best, predictions)))}
+    def score(self, examples: Sequence[Any], predictions: Sequence[Probabilities]) -> dict[str, float]:
+        return {"accuracy": accuracy([example.label for example in examples], list(map(best, predictions)))}
 
     def show(self, example: ExampleT, prediction: Probabilities) -> str:
         label = best(prediction)
@@ -75,11 +69,6 @@ class ClassificationTask(Task[ExampleT, Probabilities, SettingsT]):
         texts = {key: list(getattr(example, key)) for key in self.drawing.text}
         rounded = {label: round(value, 4) for label, value in prediction.items()}
         return {**texts, **located(example, self.drawing.text), "label": best(prediction), "probabilities": rounded}
-
-
-def _label(example: Any) -> str | None:
-    label: str | None = example.label
-    return label
 
 
 def best(probabilities: Probabilities) -> str:

@@ -1,9 +1,9 @@
 """From files to results: read, prepare, train every seed, evaluate, write.
 
-    results = run(TaskJob(task, settings, train=..., dev=..., folder=...), bilm=elmo.load())
+    results = run(TaskJob(task, settings, DataFiles(train, dev), folder), bilm=elmo.load())
 
 The folder gets a trained model for each seed (`seed-0/`, ...), the biLM once (`elmo/`) and `results.json`. An
-interrupted job is resumed. Nothing is printed: `report` is called with every event.
+interrupted job is resumed. Nothing is printed: `report` is called with every message.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import copy
 import json
 import shutil
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from elmo.storage.atomic import write_atomic
 from elmo.storage.digest import content_digest, json_digest
 from elmo.tasks.adaptation import AdaptationFacts, adapt
 from elmo.tasks.layer_cache import LayerCache
-from elmo.tasks.layers.text_batches import LayerSource
 from elmo.tasks.layers.word_vectors import (
     UNKNOWN,
     WordIndex,
@@ -39,9 +38,18 @@ from elmo.tasks.layers.word_vectors import (
 )
 from elmo.tasks.task import Inventory, Task, TaskSettings
 from elmo.tasks.trained import ELMO_FOLDER, TrainedTask
-from elmo.tasks.training import Epoch, Examples, StateFile, Step, train
+from elmo.tasks.training import Examples, Progress, Report, StateFile, train
 
 RESULTS_FILE = "results.json"
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The data of a training."""
+
+    train: str
+    dev: str
+    test: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,10 +58,8 @@ class TaskJob:
 
     task: Task[Any, Any, Any]
     settings: Any
-    train: str
-    dev: str
+    files: DataFiles
     folder: Path
-    test: str | None = None
     seeds: tuple[int, ...] = (0,)
     elmo_name: str | None = None
     """The name of the biLM in the results."""
@@ -62,46 +68,19 @@ class TaskJob:
     cache_folder: Path | None = None
     """A folder for the cache and an adapted biLM that other runs share; without it both are deleted at the end."""
     keep_models: bool = True
-    """Whether the trained models are saved, or the scores alone."""
+    """Save the trained models, not only their scores."""
     device: torch.device | str = "cpu"
-    """What the biLM and the task's model run on."""
+    """The device of the biLM and the task's model."""
 
-
-@dataclass(frozen=True)
-class AdaptationProgress:
-    """The biLM reads the task's text."""
-
-    share: float
-
-
-@dataclass(frozen=True)
-class CacheSize:
-    """The layers' file is about to be made."""
-
-    num_bytes: int
-
-
-@dataclass(frozen=True)
-class CacheProgress:
-    """Sentences whose layers have been computed."""
-
-    done: int
-    total: int
-
-
-@dataclass(frozen=True)
-class SeedStarts:
-    """Training begins with a seed."""
-
-    seed: int
-
-
-Report = Callable[[AdaptationProgress | AdaptationFacts | CacheSize | CacheProgress | SeedStarts | Step | Epoch], None]
+    @property
+    def work_folder(self) -> Path:
+        """The folder of the cache."""
+        return self.cache_folder or self.folder / "cache"
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that the seeds share."""
+    """What all seeds share."""
 
     train: Sequence[Any]
     unlabelled: Sequence[Any]
@@ -121,12 +100,12 @@ def run(
     job: TaskJob,
     *,
     bilm: PretrainedBiLM | None = None,
-    source: LayerCache | None = None,
+    cache: LayerCache | None = None,
     report: Report = lambda event: None,
 ) -> dict[str, Any]:
-    """Train and evaluate every seed; returns what `results.json` holds.
+    """Train and evaluate every seed; returns the content of `results.json`.
 
-    `source`: the layers of this text, if the caller has computed them already; the caller deletes them.
+    `cache`: the layers of this text if the caller has computed them; the caller deletes them.
     """
     forget_peak()
     data = prepare(job)
@@ -138,40 +117,41 @@ def run(
         StateFile(folder, identity).exists()
     if bilm is not None and job.settings.elmo.is_frozen and job.keep_models:
         bilm.save_pretrained(job.folder / ELMO_FOLDER)
-    own_source = layer_source(job, data, bilm, report) if source is None else None
-    source = source or own_source
-    seeds = [_run_seed(job, data, seed, _Arm(bilm, source, identity), report) for seed in job.seeds]
+    own_cache = layer_cache(job, data, bilm, report) if cache is None else None
+    cache = cache or own_cache
+    states = [StateFile(job.folder / f"seed-{seed}", identity) for seed in job.seeds]
+    seeds = [_run_seed(job, data, bilm, cache, state, report) for state in states]
     results = {
         "task": job.task.name,
         "headline": job.task.headline,
         "elmo": job.elmo_name if bilm is not None else None,
         "place": job.settings.elmo.place if bilm is not None else None,
-        "data": {"train": job.train, "dev": job.dev, "test": job.test},
+        "data": asdict(job.files),
         "dev": summary([seed["dev"][job.task.headline] for seed in seeds]),
-        "test": summary([seed["test"][job.task.headline] for seed in seeds]) if job.test else None,
+        "test": summary([seed["test"][job.task.headline] for seed in seeds]) if job.files.test else None,
         "seeds": seeds,
         "adaptation": asdict(adaptation) if adaptation is not None else None,
-        "cache_bytes": source.num_bytes if source is not None else 0,
-        "cache_seconds": round(source.seconds, 1) if source is not None else 0.0,
+        "cache_bytes": cache.values.nbytes if cache is not None else 0,
+        "cache_seconds": round(cache.seconds, 1) if cache is not None else 0.0,
         "peak_memory_mb": round(peak_bytes() / (1 << 20), 1),
         "settings": to_dict(job.settings),
     }
     write_atomic(job.folder / RESULTS_FILE, json.dumps(results, indent=2, ensure_ascii=False) + "\n")
-    if own_source is not None and job.cache_folder is None:
-        own_source.delete()
+    if own_cache is not None and job.cache_folder is None:
+        own_cache.delete()
     if adaptation is not None and job.cache_folder is None:
-        shutil.rmtree(_adapted_folder(job))
+        shutil.rmtree(job.work_folder / "adapted")
     return results
 
 
 def prepare(job: TaskJob) -> Prepared:
     """Read the files and list the labels of the training data; errors in the data are found here."""
-    task, settings = job.task, job.settings
-    train_examples = task.read(job.train, settings, "train")
-    others = {path: task.read(path, settings, "evaluate") for path in (job.dev, job.test) if path is not None}
+    task, settings, files = job.task, job.settings, job.files
+    train_examples = task.read(files.train, settings, "train")
+    others = {path: task.read(path, settings, "evaluate") for path in (files.dev, files.test) if path is not None}
     inventory = task.inventory(train_examples, settings)
-    for path, examples in ((job.train, train_examples), *others.items()):
-        require_fitting(task, path, examples, settings.text.max_tokens)
+    for path, examples in ((files.train, train_examples), *others.items()):
+        _check_sizes(task, path, examples, settings.text.max_tokens)
         task.check(path, examples, inventory)
     chosen = _fraction(train_examples, settings.training.fraction)
     words = settings.text.words
@@ -184,53 +164,50 @@ def prepare(job: TaskJob) -> Prepared:
         known = WordIndex(vectors.words)
         without = [word for word in frequent.words if known.id_of(word) == UNKNOWN]
         frequent = WordIndex((*vectors.words, *without))
-    return Prepared(chosen, train_examples, others[job.dev], others.get(job.test or ""), inventory, frequent, vectors)
+    dev, test = others[files.dev], others.get(files.test or "")
+    return Prepared(chosen, train_examples, dev, test, inventory, frequent, vectors)
 
 
-def require_fitting(task: Task[Any, Any, Any], path: str, examples: Sequence[Any], max_tokens: int) -> None:
-    """Refuse texts that are too long for the memory."""
+def _check_sizes(task: Task[Any, Any, Any], path: str, examples: Sequence[Any], max_tokens: int) -> None:
     for example in examples:
         if task.size(example) > max_tokens:
             raise InputError(
                 f"{path}, {task.where(example)}: found a text of {task.size(example)} tokens; expected at most "
-                f"{max_tokens}. Split it, or raise text.max_tokens if your memory allows."
+                f"{max_tokens}. Split it, or raise text.max_tokens if there is enough memory."
             )
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:
-    """Mean and standard deviation (of a sample) over seeds."""
+    """Mean and sample standard deviation over seeds."""
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return {"mean": round(statistics.mean(values), 3), "std": round(deviation, 3)}
 
 
-@dataclass(frozen=True)
-class _Arm:
-    """The biLM of a job, if there is one, and its layers if they are cached."""
-
-    bilm: PretrainedBiLM | None
-    source: LayerSource | None
-    identity: str
-
-
-def _run_seed(job: TaskJob, data: Prepared, seed: int, arm: _Arm, report: Report) -> dict[str, Any]:
-    report(SeedStarts(seed))
+def _run_seed(
+    job: TaskJob,
+    data: Prepared,
+    bilm: PretrainedBiLM | None,
+    cache: LayerCache | None,
+    state: StateFile,
+    report: Report,
+) -> dict[str, Any]:
+    settings, seed = job.settings, int(state.folder.name.removeprefix("seed-"))
+    report(f"seed {seed}")
     torch.manual_seed(seed)
-    settings, bilm = job.settings, arm.bilm
     if bilm is not None and not settings.elmo.is_frozen:
         bilm = copy.deepcopy(bilm)  # every seed trains its own
     table = data.table(settings, seed)
     trained = TrainedTask.new(job.task, settings, data.inventory, data.words, table, bilm=bilm)
     trained.model.to(job.device)
-    indexer = trained.indexer(arm.source)
-    folder = job.folder / f"seed-{seed}"
-    examples, state = Examples(data.train, data.dev), StateFile(folder, arm.identity)
-    result = train(trained, examples, indexer, seed=seed, state=state, report=report)
+    indexer = trained.indexer(None if cache is None else cache.layers)
+    result = train(trained, Examples(data.train, data.dev), indexer, seed=seed, state=state, report=report)
     if job.keep_models:
-        trained.save(folder, elmo_folder=f"../{ELMO_FOLDER}" if bilm is not None and settings.elmo.is_frozen else None)
+        is_shared = bilm is not None and settings.elmo.is_frozen
+        trained.save(state.folder, elmo_folder=f"../{ELMO_FOLDER}" if is_shared else None)
     elmo = trained.model.text.elmo
     return {
         "seed": seed,
-        "folder": folder.name,
+        "folder": state.folder.name,
         "train_examples": len(data.train),
         "best_epoch": result.best_epoch,
         "epochs": len(result.history),
@@ -244,54 +221,54 @@ def _run_seed(job: TaskJob, data: Prepared, seed: int, arm: _Arm, report: Report
 
 
 def _identity(job: TaskJob, bilm: PretrainedBiLM | None) -> str:
-    """Everything that a training depends on, except for its length: a resumed training may be given more epochs."""
+    """The digest of everything that a training depends on, except its length: a resumed one may have more epochs."""
     settings = settings_key(job.settings, with_elmo=bilm is not None)
     for name in ("epochs", "patience"):
         del settings["training"][name]
-    files = [content_digest(path) for path in (job.train, job.dev)]
+    files = [content_digest(path) for path in (job.files.train, job.files.dev)]
     return json_digest({"elmo": bilm.digest() if bilm is not None else None, "files": files, "settings": settings})
 
 
 def adapted(
     job: TaskJob, data: Prepared, bilm: PretrainedBiLM | None, report: Report
 ) -> tuple[PretrainedBiLM | None, AdaptationFacts | None]:
-    """The biLM fine-tuned on the task's text if the job asks for it, else the biLM as it is."""
+    """The biLM fine-tuned on the task's text if the settings ask for it, else the biLM unchanged."""
     epochs = job.settings.elmo.finetune_epochs
     if bilm is None or not epochs:
         return bilm, None
+
+    def progress(share: float) -> None:
+        report(Progress("fine-tuning the biLM", round(100 * share), 100))
+
     made = adapt(
-        bilm,
-        _sentences(job.task, data.unlabelled),
-        _adapted_folder(job),
-        epochs=epochs,
-        progress=lambda share: report(AdaptationProgress(share)),
+        bilm, _sentences(job.task, data.unlabelled), job.work_folder / "adapted", epochs=epochs, progress=progress
     )
-    report(made.facts)
+    before, after = made.facts.perplexity_before, made.facts.perplexity_after
+    change = "" if before is None else f", held-out perplexity {before:.1f} to {after:.1f}"
+    report(f"biLM fine-tuned on the training text: {epochs:g} epochs{change}")
     return made.bilm, made.facts
 
 
-def _adapted_folder(job: TaskJob) -> Path:
-    return (job.cache_folder or job.folder / "cache") / "adapted"
-
-
-def layer_source(job: TaskJob, data: Prepared, bilm: PretrainedBiLM | None, report: Report) -> LayerCache | None:
-    """The cache of a frozen biLM's layers, computed unless it exists; None if the job wants none."""
+def layer_cache(job: TaskJob, data: Prepared, bilm: PretrainedBiLM | None, report: Report) -> LayerCache | None:
+    """The cache of a frozen biLM's layers; None if the job does not use one."""
     if bilm is None or not job.settings.elmo.is_frozen or not job.cache:
         return None
     precision = job.settings.elmo.precision
     sentences = list(_sentences(job.task, [*data.train, *data.dev, *(data.test or ())]))
-    report(CacheSize(LayerCache.bytes_needed(bilm, sentences, precision)))
-    folder = job.cache_folder or job.folder / "cache"
-    return LayerCache.open(
-        folder, bilm, sentences, precision=precision, progress=lambda done, total: report(CacheProgress(done, total))
-    )
+    num_bytes = LayerCache.bytes_needed(bilm, sentences, precision)
+    report(f"the biLM's layers are cached while training: {num_bytes / 1e6:,.0f} MB")
+
+    def progress(done: int, total: int) -> None:
+        report(Progress("layers", done, total))
+
+    return LayerCache.open(job.work_folder, bilm, sentences, precision=precision, progress=progress)
 
 
 def settings_key(settings: Any, *, with_elmo: bool) -> dict[str, Any]:
-    """A task's settings as far as a score depends on them.
+    """The settings that a score depends on.
 
-    ELMo's stay out where there is no ELMo, which makes the baselines of all tables the same; static vectors count by
-    their contents.
+    Without ELMo its settings are left out, so that the baselines of all tables are the same; a file of static vectors
+    is identified by its content.
     """
     plain = to_dict(settings)
     if not with_elmo:

@@ -1,7 +1,7 @@
-"""What the six readers share: lines, blocks of columns, tokens, and errors that name the file and the line.
+"""What the readers of the tasks share: rows of columns, tokenized text, and errors that name the file and the line.
 
-for block in column_blocks(path):      # a sentence: rows up to an empty line
-    for row in block:                  # Row(line=7, fields=("tampa", "B-LOC"))
+for block in column_blocks(path):      # a sentence: the rows up to an empty line
+    for row in block:                  # Row(path, line=7, fields=("tampa", "B-LOC"))
         ...
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from elmo.errors import InputError
 from elmo.text.inputs.files import ReadProgress, Source, read_lines, read_whole
@@ -18,20 +18,24 @@ from elmo.text.tokenizer import tokenize
 
 T = TypeVar("T")
 Offsets = Sequence[tuple[int, int]]
-"""Where each token stands in its text: its first character, and one past its last."""
+"""The first character of each token in its text, and one past its last."""
 
 _PTB_ESCAPES = {
     "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"',
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One line of columns."""
 
+    path: Path | str
     line: int
     """Counted from 1."""
     fields: tuple[str, ...]
+
+    def bad(self, found: str, expected: str) -> InputError:
+        """The error about this row."""
+        return bad_line(self.path, self.line, found, expected)
 
 
 @dataclass(frozen=True)
@@ -47,28 +51,26 @@ class TokenizedText:
         tokens = tokenize(text, tokenizer)
         return cls(text, tuple(token.text for token in tokens), tuple((token.start, token.stop) for token in tokens))
 
+    def cut(self, start: int, end: int) -> str:
+        """The text of tokens start ... end - 1, as it was written."""
+        return self.text[self.offsets[start][0] : self.offsets[end - 1][1]]
 
-def tokenized_lines(text: str, tokenizer: str) -> Iterator[tuple[int, TokenizedText]]:
-    """The lines that have tokens, counted from 1."""
+
+def tokenized_lines(
+    text: str, tokenizer: str, *, cells: int = 1, expected: str = ""
+) -> Iterator[tuple[int, list[TokenizedText]]]:
+    """The number of each line that has tokens, and its cells, separated by tabs; `expected` describes such a line."""
     for line, row in enumerate(text.split("\n"), start=1):
-        found = TokenizedText.of(row, tokenizer)
-        if found.tokens:
-            yield line, found
-
-
-def tokenized_pairs(text: str, tokenizer: str, *, expected: str) -> Iterator[tuple[int, list[TokenizedText]]]:
-    """The two cells, a tab between them, of the lines that are not empty; `expected` describes such a line."""
-    for line, row in enumerate(text.split("\n"), start=1):
-        cells = [TokenizedText.of(cell, tokenizer) for cell in row.split("\t")]
-        if not row.strip():
+        found = [TokenizedText.of(cell, tokenizer) for cell in (row.split("\t") if cells > 1 else [row])]
+        if not any(cell.tokens for cell in found):
             continue
-        if len(cells) != 2 or not all(cell.tokens for cell in cells):
+        if len(found) != cells or not all(cell.tokens for cell in found):
             raise InputError(f"line {line}: found {row[:60]!r}; expected {expected}.")
-        yield line, cells
+        yield line, found
 
 
 def bad_line(path: Path | str, line: int, found: str, expected: str) -> InputError:
-    """The one form of "this line cannot be read".
+    """The error about a line of a file.
 
     >>> str(bad_line("a.conll", 3, "2 columns", "4, like the lines above"))
     'a.conll, line 3: found 2 columns; expected 4, like the lines above.'
@@ -77,7 +79,7 @@ def bad_line(path: Path | str, line: int, found: str, expected: str) -> InputErr
 
 
 def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
-    """The lines of a text file, plain or compressed (.gz, .bz2, .xz, .zst), without their ends, counted from 1.
+    """The lines of a text file, plain or compressed (.gz, .bz2, .xz, .zst), without newlines, counted from 1.
 
     `-` is standard input.
     """
@@ -85,7 +87,7 @@ def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
 
 
 def whole_text(path: Path | str) -> str:
-    """The text of such a file as one string, up to 512 MB of it."""
+    """The content of such a file as one string, up to 512 MB."""
     return read_whole(_source(path), max_characters=512 << 20)
 
 
@@ -97,21 +99,19 @@ def _source(path: Path | str) -> Source:
     return Source(Path(path))
 
 
-def column_blocks(path: Path | str, *, is_comment: Callable[[str], bool] = lambda text: False) -> Iterator[list[Row]]:
-    """A file's blocks of rows between empty lines."""
-    return blocks_of_lines(numbered_lines(path), is_comment=is_comment)
-
-
-def blocks_of_lines(
-    lines: Iterable[tuple[int, str]], *, is_comment: Callable[[str], bool] = lambda text: False
+def column_blocks(
+    path: Path | str,
+    *,
+    is_comment: Callable[[str], bool] = lambda text: False,
+    lines: Iterable[tuple[int, str]] | None = None,
 ) -> Iterator[list[Row]]:
-    """Blocks of rows between empty lines."""
+    """The blocks of rows between empty lines; `lines` are those of the file if the caller has read them."""
     block: list[Row] = []
-    for line, text in lines:
+    for line, text in numbered_lines(path) if lines is None else lines:
         if is_comment(text):
             continue
         if text.strip():
-            block.append(Row(line, split_columns(text)))
+            block.append(Row(path, line, split_columns(text)))
         elif block:
             yield block
             block = []
@@ -120,7 +120,7 @@ def blocks_of_lines(
 
 
 def split_columns(text: str) -> tuple[str, ...]:
-    """A line with tabs is split at them, any other at spaces; a no-break space inside a word splits nothing.
+    """Split a line at its tabs, or at spaces if it has no tab; a no-break space does not split a word.
 
     >>> split_columns("a  b"), split_columns("a b\\tc")
     (('a', 'b'), ('a b', 'c'))
@@ -128,28 +128,26 @@ def split_columns(text: str) -> tuple[str, ...]:
     return tuple(text.split("\t")) if "\t" in text else tuple(field for field in text.split(" ") if field)
 
 
-def require_same_width(path: Path | str, block: Sequence[Row], *, at_least: int, columns: str) -> int:
-    """The number of columns of a sentence's rows, which must be the same in all of them."""
+def require_same_width(block: Sequence[Row], *, at_least: int, columns: str) -> int:
+    """The number of columns of a sentence, which must be the same in all its rows."""
     width = len(block[0].fields)
     if width < at_least:
-        raise bad_line(path, block[0].line, f"{width} columns", f"at least {at_least} ({columns})")
+        raise block[0].bad(f"{width} columns", f"at least {at_least} ({columns})")
     for row in block:
         if len(row.fields) != width:
-            raise bad_line(
-                path, row.line, f"{len(row.fields)} columns", f"{width}, like the sentence's first line {block[0].line}"
-            )
+            raise row.bad(f"{len(row.fields)} columns", f"{width}, like the sentence's first line {block[0].line}")
     return width
 
 
 def require_examples(path: Path | str, examples: list[T], what: str) -> list[T]:
     """The examples, if there are any."""
     if not examples:
-        raise InputError(f"{path} holds no {what}; check that it is the right file and in the right format.")
+        raise InputError(f"{path} contains no {what}; check that it is the right file and in the right format.")
     return examples
 
 
 def plain_token(token: str) -> str:
-    """A token of a treebank as it stands in running text, which is what a biLM has read.
+    """A token of a treebank with its escapes undone, as a biLM has read it in running text.
 
     >>> plain_token("-LRB-"), plain_token("``"), plain_token("1\\\\/2")
     ('(', '"', '1/2')

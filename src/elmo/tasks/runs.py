@@ -3,10 +3,10 @@
     trainer = Trainer(RunStore(Path("runs")), elmo.load())
     results = trainer([Run("sentiment", settings, files, seed=seed) for seed in range(3)])
 
-Every table of scores is made of runs: both arms of the tasks, the ablations, the learning curves. A run's key is
-everything that its score depends on (settings, seed, the contents of the files, the biLM's digest), so that tables that
-need the same run share it, and no run is trained twice. Results are written atomically; an interrupted training is
-resumed from its last epoch. Several processes may fill one store: each takes runs that the others are not training.
+The paper's tables are made of runs: both arms of the tasks, the ablations, the learning curves. A run's key is
+everything that its score depends on (settings, seed, the content of the files, the biLM's digest), so that tables share
+their runs and no run is trained twice. Results are written atomically; an interrupted training is resumed from its last
+epoch. Several processes may fill one store: each trains runs that no other process is training.
 
 `RunStore` stores any result under any key. Left out: the tables (`elmo.paper`).
 """
@@ -28,13 +28,14 @@ from elmo.storage.digest import content_digest, json_digest
 from elmo.storage.json_file import read_json_object
 from elmo.storage.locks import in_use, locked, unused
 from elmo.tasks.catalog import find_task
-from elmo.tasks.job import Report, TaskJob, adapted, layer_source, prepare, settings_key
+from elmo.tasks.job import DataFiles, TaskJob, adapted, layer_cache, prepare, settings_key
 from elmo.tasks.job import run as run_job
 from elmo.tasks.layer_cache import LayerCache
+from elmo.tasks.training import Report
 
 Result = dict[str, Any]
 Begin = Callable[["Run"], Report]
-"""Called before a run is trained; returns the function that is called with its events."""
+"""Called before a run is trained; returns the function that is called with its messages."""
 
 
 class RunStore:
@@ -69,21 +70,12 @@ class RunStore:
 
 
 @dataclass(frozen=True)
-class RunFiles:
-    """The data of a run."""
-
-    train: str
-    dev: str
-    test: str | None = None
-
-
-@dataclass(frozen=True)
 class Run:
     """One training: everything that its score depends on, except for the biLM."""
 
     task: str
     settings: Any
-    files: RunFiles
+    files: DataFiles
     seed: int = 0
     with_elmo: bool = True
 
@@ -110,13 +102,13 @@ class Run:
 
 @dataclass(frozen=True)
 class TaskSetup:
-    """A task with its data and settings: what the runs of a table have in common."""
+    """A task with its data and settings, which the runs of a table share."""
 
     task: str
-    files: RunFiles
+    files: DataFiles
     preset: str = "quick"
     config_file: Path | None = None
-    """The user's own settings, instead of the task's presets."""
+    """A settings file, instead of a preset."""
     overrides: tuple[str, ...] = ()
     seeds: int = 1
 
@@ -130,10 +122,18 @@ class TaskSetup:
         settings = self.settings(*changes)
         return [Run(self.task, settings, self.files, seed, with_elmo) for seed in range(self.seeds)]
 
+    def both_arms(self, *changes: str) -> list[Run]:
+        """The runs without ELMo, then those with ELMo."""
+        return [*self.runs(*changes, with_elmo=False), *self.runs(*changes)]
+
+    def by_arm(self, results: Sequence[Result]) -> list[Sequence[Result]]:
+        """Results in groups of as many as there are seeds."""
+        return [results[start : start + self.seeds] for start in range(0, len(results), self.seeds)]
+
 
 @dataclass(frozen=True)
 class Trainer:
-    """Gives the results of runs; those that the store lacks are trained first."""
+    """Returns the results of runs; those that are not in the store are trained first."""
 
     store: RunStore
     bilm: PretrainedBiLM | None
@@ -142,7 +142,7 @@ class Trainer:
     begin: Begin = lambda run: lambda event: None
 
     def __call__(self, runs: Sequence[Run]) -> list[Result]:
-        """The results in order: what `job.run` reports about the seed and about the whole job."""
+        """The results in order: the seed's part of `job.run`'s results, and some facts of the job."""
         keys = [self.key(run) for run in runs]
         missing = {json_digest(key): run for run, key in zip(runs, keys, strict=True) if self.store.find(key) is None}
         for group in _groups(list(missing.values())):
@@ -163,15 +163,15 @@ class Trainer:
         return self.store.folder / "layers"
 
     def _train_group(self, group: Sequence[Run]) -> None:
-        """Train the runs that no other process has trained or is training; then wait for those of other processes.
+        """Train the runs that no other process has trained or is training, then wait for the other processes' runs.
 
-        One process at a time computes the layers or deletes their folder, and the last one that uses it deletes it.
+        One process at a time computes the layers or deletes their folder; the last process that uses it deletes it.
         """
         layers, unfinished, waiting = self._layers_folder, self.store.folder / "unfinished", list(group)
         unfinished.mkdir(parents=True, exist_ok=True)
         with in_use(layers):
             with locked(layers):
-                source = self._widest_layers(group)
+                cache = self._widest_layers(group)
             for wait in (False, True):
                 for run in list(waiting):
                     key = self.key(run)
@@ -180,7 +180,7 @@ class Trainer:
                         if not is_ours:
                             continue
                         if self.store.find(key) is None:
-                            self.store.put(key, self._train(run, folder, source))
+                            self.store.put(key, self._train(run, folder, cache))
                         shutil.rmtree(folder, ignore_errors=True)
                     waiting.remove(run)
         with locked(layers), unused(layers) as is_ours:
@@ -188,7 +188,7 @@ class Trainer:
                 shutil.rmtree(layers, ignore_errors=True)
 
     def _widest_layers(self, runs: Sequence[Run]) -> LayerCache | None:
-        """The frozen biLM's layers of the text of all these runs."""
+        """The frozen biLM's layers for the text of all these runs."""
         frozen = [run for run in runs if run.with_elmo and run.settings.elmo.is_frozen]
         if not frozen or self.bilm is None:
             return None
@@ -196,14 +196,14 @@ class Trainer:
         job, report = self._job(widest, self._layers_folder), self.begin(widest)
         data = prepare(job)
         bilm, _ = adapted(job, data, self.bilm, report)
-        return layer_source(job, data, bilm, report)
+        return layer_cache(job, data, bilm, report)
 
-    def _train(self, run: Run, folder: Path, source: LayerCache | None) -> Result:
+    def _train(self, run: Run, folder: Path, cache: LayerCache | None) -> Result:
         assert self.bilm is not None or not run.with_elmo, "a run with ELMo needs a biLM"
         results = run_job(
             self._job(run, folder),
             bilm=self.bilm if run.with_elmo else None,
-            source=source if run.with_elmo and run.settings.elmo.is_frozen else None,
+            cache=cache if run.with_elmo and run.settings.elmo.is_frozen else None,
             report=self.begin(run),
         )
         of_job = ("headline", "elmo", "place", "data", "adaptation", "cache_bytes", "cache_seconds", "peak_memory_mb")
@@ -213,10 +213,8 @@ class Trainer:
         return TaskJob(
             find_task(run.task),
             run.settings,
-            run.files.train,
-            run.files.dev,
+            run.files,
             folder,
-            test=run.files.test,
             seeds=(run.seed,),
             elmo_name=self.elmo_name,
             cache_folder=self._layers_folder,
@@ -225,18 +223,13 @@ class Trainer:
         )
 
 
-def mean(values: Sequence[float]) -> float:
-    """The average, rounded as times are printed."""
-    return round(sum(values) / len(values), 1)
-
-
 def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """Runs with the same texts and the same biLM together, those with the most text last.
+    """Runs with the same texts and the same biLM, those with the most text last.
 
-    They share one file of the biLM's layers, made for the widest run. That run is finished last, so that an
-    interrupted group asks for the same file again.
+    They share one file of the biLM's layers, computed for the widest run. That run is trained last, so that an
+    interrupted group needs the same file again.
     """
-    groups: dict[tuple[str, RunFiles, float], list[Run]] = {}
+    groups: dict[tuple[str, DataFiles, float], list[Run]] = {}
     for run in runs:
         epochs = run.settings.elmo.finetune_epochs if run.with_elmo else 0.0
         groups.setdefault((run.task, run.files, epochs), []).append(run)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Counts:
-    """Numerators and denominators of precision and recall, added up over examples."""
+    """Numerators and denominators of precision and recall, summed over examples."""
 
     correct: float = 0
-    """Of what was predicted."""
+    """Of the predicted items."""
     predicted: float = 0
     recovered: float = 0
-    """Of the gold annotation; equal to `correct` where every item counts the same on both sides."""
+    """Of the gold items; equal to `correct` if every item has the same weight on both sides."""
     gold: float = 0
 
     def __add__(self, other: Counts) -> Counts:
@@ -43,7 +43,7 @@ class Counts:
 
 
 def count_matches(gold: Sequence[Iterable[Hashable]], predicted: Sequence[Iterable[Hashable]]) -> Counts:
-    """Compare example by example; equal items of one example count once."""
+    """Compare example by example; equal items of an example count once."""
     total = Counts()
     for right, found in zip(map(set, gold), map(set, predicted), strict=True):
         both = len(right & found)
@@ -52,10 +52,10 @@ def count_matches(gold: Sequence[Iterable[Hashable]], predicted: Sequence[Iterab
 
 
 def harmonic_mean(precision: float, recall: float) -> float:
-    """F1; zero if both are."""
+    """F1; zero if both are zero."""
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
 def accuracy(gold: Sequence[object], predicted: Sequence[object]) -> float:
-    """The share of labels that are right, in percent."""
+    """The percentage of correct labels."""
     return 100 * sum(a == b for a, b in zip(gold, predicted, strict=True)) / len(gold) if gold else 0.0

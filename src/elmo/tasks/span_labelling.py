@@ -18,40 +18,36 @@ Spans = tuple[LabelledSpan, ...]
 
 
 class SpanTask(Task[ExampleT, Spans, SettingsT]):
-    """A task that finds spans. An example has `tokens`, and its spans in the field that `drawing` names."""
+    """A task that finds spans. An example has `tokens`, and its gold spans in the attribute `drawing.field`."""
 
     headline = "f1"
     labels_key: str
     """The inventory's key of the labels."""
+    scheme: Scheme
+    """Of the model's tags."""
+    padding: int = 0
+    """The tag id of padding."""
 
     def spans(self, example: ExampleT) -> Spans:
         """The gold spans."""
         spans: Spans = getattr(example, self.drawing.field)
         return spans
 
-    def labels(self, examples: Sequence[ExampleT]) -> tuple[str, ...]:
-        """The labels of the gold spans, sorted."""
-        return tuple(sorted({span.label for example in examples for span in self.spans(example)}))
+    def inventory(self, examples: Sequence[ExampleT], settings: SettingsT) -> Inventory:
+        return {self.labels_key: tuple(sorted({span.label for each in examples for span in self.spans(each)}))}
 
-    def tag_ids(
-        self, examples: Sequence[ExampleT], text: TextBatch, inventory: Inventory, scheme: Scheme, *, padding: int
-    ) -> Tensor:
+    def tag_ids(self, examples: Sequence[ExampleT], text: TextBatch, inventory: Inventory) -> Tensor:
         """The gold spans as tags, (batch, tokens)."""
-        ids = {tag: index for index, tag in enumerate(tags_of_labels(inventory[self.labels_key], scheme))}
-        tags = np.full(text.mask.shape, padding, dtype=np.int64)
+        ids = {tag: index for index, tag in enumerate(tags_of_labels(inventory[self.labels_key], self.scheme))}
+        tags = np.full(text.mask.shape, self.padding, dtype=np.int64)
         for row, tokens, example in zip(tags, text.tokens, examples, strict=True):
-            row[: len(tokens)] = [ids[tag] for tag in tags_of_spans(self.spans(example), len(tokens), scheme)]
+            row[: len(tokens)] = [ids[tag] for tag in tags_of_spans(self.spans(example), len(tokens), self.scheme)]
         return torch.from_numpy(tags)
 
-    def sentences(self, example: ExampleT) -> Sequence[Sequence[str]]:
-        tokens: Sequence[str] = example.tokens  # type: ignore[attr-defined]
-        return (tokens,)
-
-    def check(self, path: Path | str, examples: Sequence[ExampleT], inventory: Inventory) -> None:
+    def check(self, path: Path | str, examples: Sequence[Any], inventory: Inventory) -> None:
         for example in examples:
             for span in self.spans(example):
-                line = example.line + span.start  # type: ignore[attr-defined]
-                require_known(path, line, span.label, inventory[self.labels_key])
+                require_known(path, example.line + span.start, span.label, inventory[self.labels_key])
 
     def show(self, example: ExampleT, prediction: Spans) -> str:
         return " ".join(bracketed(self.sentences(example)[0], prediction))

@@ -1,6 +1,6 @@
-"""Static word vectors from plain text, with gensim's skip-gram: a fair baseline for ELMo, learned from the same text.
+"""Static word vectors from plain text with gensim's skip-gram: a fair baseline for ELMo, trained on the same text.
 
-train_vectors(["lm.txt"], Path("vectors.txt"))      # a word2vec text file, which the tasks read
+train_vectors(["lm.txt"], Path("vectors.txt"))      # writes a word2vec text file, which the tasks read
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from elmo.errors import InputError, needs
-from elmo.storage.atomic import atomic_file
+from elmo.storage.atomic import atomic_file, writing
 from elmo.storage.digest import content_digest, json_digest
 from elmo.text.inputs import read_sentences
 from elmo.text.inputs.files import find_sources
@@ -24,16 +24,16 @@ class VectorSettings:
     min_count: int = 5
     """Rarer words get no vector."""
     window: int = 5
-    """Words on each side that a word predicts."""
+    """The number of words on each side that a word predicts."""
     epochs: int = 5
     threads: int = 2
     seed: int = 0
-    """The same vectors every time need one thread as well."""
+    """Training is reproducible with one thread only."""
 
 
 @dataclass(frozen=True)
 class _Corpus:
-    """Sentences, read from the files again in every epoch."""
+    """Sentences; the files are read again in every epoch."""
 
     inputs: Sequence[str]
     tokenizer: str | None
@@ -48,7 +48,7 @@ class _Corpus:
 def cached_vectors(
     inputs: Sequence[str], folder: Path, *, settings: VectorSettings, say: Callable[[str], None] = lambda line: None
 ) -> Path:
-    """The file of these texts' vectors in a folder, learned now unless it exists."""
+    """The file of these texts' vectors in a folder; the vectors are learned if it does not exist."""
     texts = [source.path for source in find_sources(list(inputs)) if source.path is not None]
     key = {"kind": "vectors", "texts": [content_digest(text) for text in texts], "settings": asdict(settings)}
     path = folder / f"vectors-{json_digest(key)}.txt"
@@ -67,19 +67,17 @@ def train_vectors(
     tokenizer: str | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
-    """Learn vectors from files with one sentence a line and write them; returns how many.
+    """Learn vectors from files with one sentence per line, and write them; returns their number.
 
-    Without a tokenizer the lines must be tokenized already, as a biLM's training text is.
+    Without a tokenizer the lines must be tokenized, like a biLM's training text.
     """
     with needs("gensim", extra="gensim"):
         from gensim.models import Word2Vec
     settings = settings or VectorSettings()
     if any(source.path is None for source in find_sources(list(inputs))):
-        raise InputError("Vectors are learned in several passes, so the text cannot come through a pipe. Name files.")
-    try:  # before the work, not after it
+        raise InputError("Found standard input; expected files, because vectors are learned in several passes.")
+    with writing(output):  # an error before the training, not after it
         output.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{output} cannot be written ({error.strerror}); name another place.") from error
     corpus = _Corpus(inputs, tokenizer)
     model = Word2Vec(
         vector_size=settings.dim,
@@ -92,7 +90,7 @@ def train_vectors(
     model.build_vocab(corpus)
     if not model.wv.key_to_index:
         raise InputError(
-            f"No word occurs {settings.min_count} times in {', '.join(inputs)}. Give more text, or lower --min-count."
+            f"Found no word {settings.min_count} times in {', '.join(inputs)}. Use more text, or lower --min-count."
         )
     say(f"{len(model.wv):,} words, {model.corpus_total_words:,} tokens, {settings.epochs} epochs")
     model.train(corpus, total_examples=model.corpus_count, epochs=settings.epochs)

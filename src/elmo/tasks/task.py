@@ -1,11 +1,13 @@
 """What a task is: one class that declares everything about it.
 
-The training loop, the files, the commands, the paper's tables and the service's page know nothing but this interface.
+The training loop, the files, the commands, the paper's tables and the service's page know only this interface.
 A task is a folder `tasks/NAME` with a `task.py` that defines one subclass of `Task`; `catalog.py` finds it there.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,21 +20,34 @@ from elmo.errors import InputError
 from elmo.settings import Settings, setting
 from elmo.tasks.layers.elmo_input import ElmoSettings, TextInput, TextSettings
 from elmo.tasks.layers.text_batches import TextIndexer
-from elmo.tasks.reading import Offsets
+from elmo.tasks.reading import Offsets, tokenized_lines
 from elmo.tasks.training_settings import TrainingSettings
 
 Inventory = Mapping[str, tuple[str, ...]]
-"""What a model knows by name, from the training data: labels, and what else its task needs."""
-Purpose = Literal["train", "evaluate", "predict"]
+"""The names in the training data that a model needs: labels, and others that its task defines."""
+Purpose = Literal["train", "evaluate"]
+
+
+@dataclass(frozen=True)
+class DataSettings(Settings):
+    """How files and texts are read."""
+
+    tokenizer: str = setting("ptb-like", "The tokenizer of raw text.")
 
 
 @dataclass(frozen=True)
 class TaskSettings(Settings):
-    """What every task's settings hold; each task adds `data` and `model`."""
+    """The settings of every task; each task adds `model`, and its own `data`. Presets are in the task's folder."""
 
     text: TextSettings = setting(TextSettings())
     elmo: ElmoSettings = setting(ElmoSettings())
     training: TrainingSettings = setting(TrainingSettings())
+    data: DataSettings = setting(DataSettings())
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        cls.presets = Path(file).parent / "presets" if file else None
 
 
 class TaskModel(nn.Module, ABC):
@@ -42,7 +57,7 @@ class TaskModel(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, batch: Any) -> Tensor:
-        """The mean loss of a batch, ELMo's penalty left out."""
+        """The mean loss of a batch, without ELMo's penalty."""
 
     @abstractmethod
     def predict(self, batch: Any) -> list[Any]:
@@ -57,7 +72,7 @@ class Drawing:
     field: str
     """The key of the tags, spans, probabilities, answer or clusters."""
     text: tuple[str, ...] = ("tokens",)
-    """The keys of the tokens that are shown."""
+    """The keys of the token lists that are shown; also the names of the example's attributes."""
     focus: str = ""
     """The key of a token's position that is marked as well, such as a predicate."""
 
@@ -72,10 +87,16 @@ class PaperRow:
     elmo: float
     reduction: float
     """Of the error, in percent."""
-    files: tuple[str, str, str]
-    """Train, dev and test in the report's folder of data; what follows a colon is a part of a file."""
+    files: str
+    """Train, dev and test in the report's data folder, such as `sst/{train,dev,test}.txt`."""
     quick: tuple[str, ...] = ()
     """Overrides for a report of about an hour on two cores (docs/experiments.md has the seconds of an epoch)."""
+
+    def paths(self) -> list[str]:
+        """The three files; after a colon, a part of a file."""
+        parts = re.search("{(.*)}", self.files)
+        assert parts is not None
+        return [self.files.replace(parts[0], part) for part in parts[1].split(",")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +106,7 @@ class Located:
     line: int = field(default=0, compare=False)
     """The line of its first token, counted from 1; 0 if unknown."""
     offsets: Sequence[Offsets] = field(default=(), compare=False, repr=False)
-    """For each of `Task.sentences`, where its tokens stand in the line or cell; empty for text that came as tokens."""
+    """The offsets of the tokens of each of `Task.sentences` in the line or cell; empty for text read as tokens."""
 
 
 def located(example: Any, keys: Sequence[str]) -> dict[str, Any]:
@@ -113,27 +134,38 @@ class Task(ABC, Generic[ExampleT, PredictionT, SettingsT]):
     name: ClassVar[str]
     """Also the name of its folder."""
     headline: ClassVar[str]
-    """The score that the paper prints; early stopping goes by it. Higher is better."""
+    """The score that the paper prints and that early stopping compares. Higher is better."""
     settings_type: ClassVar[type[Any]]
+    example_type: ClassVar[type[Any]]
+    """`Located`, with the token lists that `drawing.text` names, and defaults for the rest."""
     input_format: ClassVar[str]
-    """What `elmo task predict` reads, in one line."""
+    """The input of `elmo task predict`, in one line."""
     example: ClassVar[str]
     """An input in that format, for people to try."""
     drawing: ClassVar[Drawing]
     paper: ClassVar[PaperRow | None] = None
-    """None for a task that the paper does not have."""
+    """None for a task that is not in the paper."""
 
     @abstractmethod
     def read(self, path: Path | str, settings: SettingsT, purpose: Purpose = "train") -> list[ExampleT]:
         """The examples of a file."""
 
-    @abstractmethod
     def parse(self, text: str, settings: SettingsT, inventory: Inventory) -> list[ExampleT]:
-        """Examples without labels from what a user typed; the form is `input_format`."""
+        """Examples without labels from a text in `input_format`: on each line the token lists, separated by tabs."""
+        keys = self.drawing.text
+        rows = tokenized_lines(text, settings.data.tokenizer, cells=len(keys), expected=self.input_format)
+        return [
+            self.example_type(
+                **{key: cell.tokens for key, cell in zip(keys, cells, strict=True)},
+                line=line,
+                offsets=[cell.offsets for cell in cells],
+            )
+            for line, cells in rows
+        ]
 
-    @abstractmethod
     def sentences(self, example: ExampleT) -> Sequence[Sequence[str]]:
         """The token lists that ELMo reads, each as one sequence."""
+        return [getattr(example, key) for key in self.drawing.text]
 
     @abstractmethod
     def inventory(self, examples: Sequence[ExampleT], settings: SettingsT) -> Inventory:
@@ -177,10 +209,10 @@ class Task(ABC, Generic[ExampleT, PredictionT, SettingsT]):
 
 
 def require_known(path: Path | str, line: int, label: str, known: Sequence[str]) -> None:
-    """Refuse a label that the model has never seen."""
+    """Refuse a label that is not in the training data."""
     if label not in known:
-        shown = ", ".join(sorted(known)[:12]) + (", ..." if len(known) > 12 else "")
+        shown = ", ".join(sorted(known)[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
         raise InputError(
-            f"{path}, line {line}: found the label {label!r}, which the training data does not hold; "
-            f"expected one of {shown}."
+            f"{path}, line {line}: found the label {label!r}, which is not in the training data; expected one of "
+            f"{shown}."
         )

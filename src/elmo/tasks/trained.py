@@ -1,8 +1,8 @@
-"""A trained task model and its files: what `elmo task evaluate` and `predict` open.
+"""A trained task model and its files, which `elmo task evaluate` and `predict` load.
 
-settings.toml       every setting
-task.json           the task's name, the labels, the words, where the biLM is
-model.safetensors   the weights, a frozen biLM's left out
+settings.toml       all settings
+task.json           the task's name, the labels, the words, the biLM's folder
+model.safetensors   the weights, without those of a frozen biLM
 elmo/               the biLM (a folder that `elmo.load` opens); none for a baseline
 """
 
@@ -25,7 +25,7 @@ from elmo.storage.atomic import write_atomic
 from elmo.storage.json_file import read_json_object
 from elmo.storage.tensors import save_tensors
 from elmo.tasks.catalog import find_task
-from elmo.tasks.layer_cache import LiveLayers
+from elmo.tasks.layer_cache import live_layers
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.text_batches import LayerSource, TextIndexer, to_device
 from elmo.tasks.layers.word_vectors import WordIndex
@@ -34,7 +34,7 @@ from elmo.tasks.task import Inventory, Task, TaskModel, TaskSettings
 SETTINGS_FILE, TASK_FILE, WEIGHTS_FILE, ELMO_FOLDER = "settings.toml", "task.json", "model.safetensors", "elmo"
 BILM_PREFIX = "text.elmo.bilm."
 _MAX_BYTES = 1 << 30
-"""The words of a task that learned them from a large vector file take hundreds of megabytes."""
+"""The words of a large vector file take hundreds of megabytes in task.json."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class TrainedTask:
         *,
         bilm: PretrainedBiLM | None = None,
     ) -> TrainedTask:
-        """A model that has learned nothing yet; its weights come from torch's random state."""
+        """An untrained model; its weights are drawn from torch's global random state."""
         text = TextInput(settings.text, word_table, bilm=bilm, elmo=settings.elmo)
         return cls(task, settings, inventory, words, task.model(settings, inventory, text), bilm)
 
@@ -71,11 +71,11 @@ class TrainedTask:
         return self
 
     def indexer(self, source: LayerSource | None = None) -> TextIndexer:
-        """Makes batches of texts; a frozen biLM's layers are computed at each call unless a source is given."""
+        """Turns texts into batches; a frozen biLM's layers are computed at every call unless a source is given."""
         if self.bilm is None or not self.settings.elmo.is_frozen:
             source = None
         elif source is None:
-            source = LiveLayers.of(self.bilm, self.settings.elmo.precision)
+            source = live_layers(self.bilm, self.settings.elmo.precision)
         return TextIndexer(self.words, self.settings.text.characters.scheme, source)
 
     @torch.no_grad()
@@ -101,7 +101,7 @@ class TrainedTask:
         return self.task.score(examples, self.predict(examples, indexer))
 
     def save(self, folder: Path, *, elmo_folder: str | None = None) -> None:
-        """Write the folder; `elmo_folder` names one beside it that already holds the frozen biLM."""
+        """Write the folder; `elmo_folder` is the relative path of a folder that already has the frozen biLM."""
         folder.mkdir(parents=True, exist_ok=True)
         if self.bilm is not None and elmo_folder is None:
             elmo_folder = ELMO_FOLDER
@@ -121,7 +121,7 @@ class TrainedTask:
 
     @classmethod
     def load(cls, folder: Path | str, *, task: Task[Any, Any, Any] | None = None) -> TrainedTask:
-        """Open what `save` wrote, or the best seed of a job. `task`: one that the catalog does not have."""
+        """Load a folder of `save`, or the best seed of a job. `task`: the task, if it is not in the catalog."""
         folder = best_seed(Path(folder))
         try:
             names = read_json_object(folder / TASK_FILE, expected="a trained task", max_bytes=_MAX_BYTES)
@@ -131,24 +131,19 @@ class TrainedTask:
             inventory = {name: tuple(labels) for name, labels in names["inventory"].items()}
             name, elmo_folder = str(names["task"]), names["elmo"] and str(names["elmo"])
         except (OSError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-            raise CheckpointError(f"{folder} is not a whole trained task: {error}. Train it again.") from error
+            raise CheckpointError(f"{folder} is not a complete trained task: {error}. Train it again.") from error
         task = task or find_task(name)
         settings = read_settings(task.settings_type, folder / SETTINGS_FILE)
         bilm = PretrainedBiLM.from_pretrained(folder / elmo_folder) if elmo_folder else None
         trained = cls.new(task, settings, inventory, words, table, bilm=bilm)
-        trained._fill(weights, folder)
+        expected = {name: tensor.shape for name, tensor in trained.model.state_dict().items()}
+        found = {name: tensor.shape for name, tensor in weights.items()}
+        frozen = {name: shape for name, shape in expected.items() if name.startswith(BILM_PREFIX)}
+        if expected != {**frozen, **found}:
+            raise CheckpointError(f"The weights in {folder} do not fit its settings. Train it again.")
+        trained.model.load_state_dict(weights, strict=False)
         trained.model.eval()
         return trained
-
-    def _fill(self, weights: dict[str, torch.Tensor], folder: Path) -> None:
-        """Put a file's weights into the model, all of them; a frozen biLM has its own file."""
-        misfit = CheckpointError(f"The weights in {folder} do not fit its settings. Train it again.")
-        try:
-            missing, extra = self.model.load_state_dict(weights, strict=False)
-        except RuntimeError as error:  # a tensor of another shape
-            raise misfit from error
-        if extra or any(not name.startswith(BILM_PREFIX) for name in missing):
-            raise misfit
 
 
 def task_folders(folder: Path) -> list[Path]:
@@ -162,17 +157,17 @@ def task_folders(folder: Path) -> list[Path]:
 
 
 def best_seed(folder: Path) -> Path:
-    """The folder of the seed with the best development score; the folder itself if it holds a single model."""
+    """The folder of the seed with the best development score, or the folder itself if it has a model."""
     if (folder / TASK_FILE).exists():
         return folder
     results = folder / "results.json"
     if not results.exists():
         raise CheckpointError(
-            f"{folder} holds no trained task (neither {TASK_FILE} nor results.json). Make one with: elmo task train"
+            f"{folder} contains no trained task (neither {TASK_FILE} nor results.json). Train one with: elmo task train"
         )
     content = read_json_object(results, expected="the results of a task")
     try:
         best = max(content["seeds"], key=lambda seed: seed["dev"][content["headline"]])
         return folder / best["folder"]
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{results} is not the results of a task ({error!r}). Train it again.") from error
+        raise CheckpointError(f"{results} has no results of a task ({error!r}). Train it again.") from error

@@ -2,9 +2,9 @@
 
     result = train(trained, Examples(train, dev), trained.indexer(), seed=0, state=StateFile(folder))
 
-After it the model holds the weights of its best epoch by the development score. With a state file, the state of every
-epoch is saved, and an interrupted run is resumed from its last finished epoch with the same result. Nothing is printed:
-`report` is called with every event. Left out: several seeds, and the files of finished models (`job.py`).
+Afterwards the model has the weights of the epoch with the best development score. With a state file, the state is
+saved after every epoch, and an interrupted run is resumed from its last finished epoch with the same result. Nothing is
+printed: `report` is called with every message. Left out: several seeds, and the files of finished models (`job.py`).
 """
 
 from __future__ import annotations
@@ -31,42 +31,29 @@ _POOL = 50
 
 
 @dataclass(frozen=True)
-class Step:
-    """A step was taken."""
+class Progress:
+    """The progress of a long computation, for a progress bar."""
 
-    epoch: int
-    step: int
-    num_steps: int
-    loss: float
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """An epoch has ended."""
-
-    epoch: int
-    loss: float
-    scores: dict[str, float]
-    """On the development set."""
-    is_best: bool
-    seconds: float
-    """Of training, without interruptions."""
+    label: str
+    done: int
+    total: int
 
 
-Report = Callable[[Step | Epoch], None]
+Report = Callable[[str | Progress], None]
+"""Called with progress, and with messages: one line each."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """What a model learns from, and what its progress is measured on."""
+    """The training set, and the development set that chooses the best epoch."""
 
     train: Sequence[Any]
     dev: Sequence[Any]
 
 
 @dataclass
-class _Progress:
-    """The progress of a run; saved after every epoch."""
+class _Counters:
+    """The numbers of a run that are saved after every epoch."""
 
     epoch: int = 0
     step: int = 0
@@ -79,14 +66,14 @@ class _Progress:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a run went."""
+    """The best epoch of a run, and all epochs."""
 
     best_epoch: int
     dev: dict[str, float]
     """The development scores of the best epoch."""
     seconds: float
     history: list[dict[str, Any]]
-    """Every epoch: its loss, scores and seconds."""
+    """Loss, scores and seconds of every epoch."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +82,14 @@ class StateFile:
 
     folder: Path
     identity: str = ""
-    """The digest of what the training depends on beside the model and the examples."""
+    """The digest of everything else that the training depends on."""
 
     @property
     def path(self) -> Path:
         return self.folder / "last-epoch.safetensors"
 
     def exists(self) -> bool:
-        """Whether there is a state to resume from; one of another training is refused."""
+        """Whether there is a state to resume from; the state of another training is an error."""
         if not self.path.exists():
             return False
         if checkpoint.read_counters(self.path).get("identity") != self.identity:
@@ -110,10 +97,10 @@ class StateFile:
         return True
 
     def foreign(self) -> CheckpointError:
-        """The error for a state of another training."""
+        """The error about a state of another training."""
         return CheckpointError(
-            f"{self.path} belongs to another model, other data or other settings. Choose another folder, or delete it "
-            "to start again."
+            f"{self.path} belongs to another model, other data or other settings. Choose another folder, or delete the "
+            "file to start again."
         )
 
 
@@ -153,7 +140,7 @@ class _Loop:
         self.optimizer = self._optimizer()
         self.average = {name: p.detach().clone() for name, p in self.learned.items()} if self.settings.average else None
         self.best: dict[str, Tensor] = {}
-        self.progress = _Progress()
+        self.progress = _Counters()
 
     def is_finished(self) -> bool:
         progress, settings = self.progress, self.settings
@@ -169,13 +156,17 @@ class _Loop:
         for number, rows in enumerate(batches, start=1):
             loss = self._step([examples.train[row] for row in rows], len(batches))
             total += loss
-            self.report(Step(progress.epoch, number, len(batches), loss))
+            self.report(Progress(f"epoch {progress.epoch}, loss {loss:.3f}", number, len(batches)))
         scores = self._evaluate(examples.dev)
         progress.seconds += time.monotonic() - began
-        self._note(total / len(batches), scores)
+        loss, seconds = total / len(batches), progress.seconds
+        progress.history.append({"epoch": progress.epoch, "loss": loss, "dev": scores, "seconds": round(seconds, 2)})
+        score = f"{self.task.headline} {scores[self.task.headline]:.2f}"
+        best = "  *" if progress.best_epoch == progress.epoch else ""
+        self.report(f"epoch {progress.epoch}: loss {loss:.3f}, {score}, {seconds:.0f} s{best}")
 
     def take_best(self) -> None:
-        """Put the best epoch's weights into the model."""
+        """Load the weights of the best epoch into the model."""
         with torch.no_grad():
             for name, parameter in self.learned.items():
                 parameter.copy_(self.best[name])
@@ -205,7 +196,7 @@ class _Loop:
                 parameter.copy_(groups["learned"][name])
         moments = {int(group): named for group, named in groups.items() if group.isdecimal()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": saved.counters["optimizer"]})
-        self.progress = _Progress(**saved.counters["progress"])
+        self.progress = _Counters(**saved.counters["progress"])
         self.best = groups["best"]
         if self.average is not None:
             self.average = {name: groups["average"][name] for name in self.learned}  # in their order
@@ -233,7 +224,7 @@ class _Loop:
         value = float(loss.detach())
         if not math.isfinite(value):
             raise ConfigError(
-                f"The loss became {value} in epoch {progress.epoch}. Lower training.learning_rate, or clip gradients."
+                f"The loss is {value} in epoch {progress.epoch}. Lower training.learning_rate, or clip gradients."
             )
         self.optimizer.zero_grad(set_to_none=True)
         (loss + self.model.text.penalty()).backward()
@@ -244,14 +235,14 @@ class _Loop:
         self.optimizer.step()
         progress.step += 1
         if self.average is not None:
-            # The first steps would weigh too much in the average; let it start short and grow.
+            # The first steps would have too much weight in the average, so its window starts short and grows.
             keep = min(settings.average, (1 + progress.step) / (10 + progress.step))
             with torch.no_grad():
                 torch._foreach_lerp_(list(self.average.values()), list(self.learned.values()), 1 - keep)
         return value
 
     def _scale(self, num_steps: int) -> float:
-        """What the learning rates are multiplied by at this step."""
+        """The factor of the learning rates at this step."""
         settings, progress = self.settings, self.progress
         if settings.schedule == "decay":
             return settings.decay ** (progress.step // 100)
@@ -260,7 +251,7 @@ class _Loop:
         return progress.learning_rate_scale
 
     def _batches(self, examples: Sequence[Any]) -> Iterator[list[int]]:
-        """An epoch's batches: each of examples of similar size, in random order."""
+        """The batches of an epoch in random order, each of examples of similar size."""
         generator = torch.Generator().manual_seed(self.seed * 100_003 + self.progress.epoch)
         order = torch.randperm(len(examples), generator=generator).tolist()
         size = self.settings.batch_size
@@ -292,11 +283,3 @@ class _Loop:
                 kept = parameter.detach().clone()
                 parameter.copy_(self.average[name])
                 self.average[name] = kept
-
-    def _note(self, loss: float, scores: dict[str, float]) -> None:
-        progress = self.progress
-        is_best = progress.best_epoch == progress.epoch
-        progress.history.append(
-            {"epoch": progress.epoch, "loss": loss, "dev": scores, "seconds": round(progress.seconds, 2)}
-        )
-        self.report(Epoch(progress.epoch, loss, scores, is_best, progress.seconds))

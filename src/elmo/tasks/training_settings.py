@@ -1,4 +1,4 @@
-"""How a task model is trained: every number of the loop, with its meaning."""
+"""The hyperparameters of the training loop."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class TrainingSettings(Settings):
     weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
     batch_size: int = setting(32, "Examples per step.", at_least=1)
     fraction: float = setting(
-        1.0, "How much of the training data is used; the same part for every seed.", above=0, at_most=1
+        1.0, "The fraction of the training data that is used; the same part for every seed.", above=0, at_most=1
     )
-    epochs: int = setting(20, "Passes over the training data, at most.", at_least=1)
+    epochs: int = setting(20, "The largest number of passes over the training data.", at_least=1)
     patience: int = setting(5, "Epochs without a better development score after which training stops.", at_least=1)
     clip_norm: float = setting(5.0, "Clip the gradient to this global norm; 0 does not clip.", at_least=0)
     clip_value: float = setting(0.0, "Clip each gradient to +- this; 0 does not clip.", at_least=0)

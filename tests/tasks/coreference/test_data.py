@@ -31,7 +31,7 @@ def test_a_document_with_nested_and_touching_mentions(tmp_path: Path) -> None:
     assert (document.name, document.part, document.genre) == ("bc/cnn/00/cnn_0001", 1, "bc")
 
 
-def test_singletons_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+def test_singletons_are_left_out_by_default(tmp_path: Path) -> None:
     path = write(tmp_path, conll(["(1)", "-", "(2)", "(2)"]))
     assert len(read_documents(path)[0].chains) == 1
     assert len(read_documents(path, singletons=True)[0].chains) == 2
@@ -50,16 +50,19 @@ def test_litbanks_empty_last_column(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (conll(["(1", "-", "(1)", "-"]), r"line 2: found \(1, which is never closed; expected 1\) before"),
-        (conll(["1)", "-"]), r"line 2: found '1\)', which closes a mention that is not open; expected \(1 before it"),
+        (conll(["1)", "-"]), r"line 2: found '1\)' in the last column; expected mentions such as"),
         (conll(["(1)", "1"]), "line 3: found '1' in the last column; expected mentions such as"),
         (conll(["(1)", "(1)|"]), "line 3: found"),
         (conll(["-"]).replace(" Ann *", ""), "line 2: found 10 columns; expected at least 12"),
-        (conll(["-"]).replace("#end document", ""), "the file's end inside the document"),
-        (conll(["-"]).replace("#begin document", "#start"), "line 1: found a row outside any document"),
-        (conll(["-"]).replace("#end document", "#begin document (x); part 000"), "inside another document"),
+        (conll(["-"]).replace("#end document", ""), "the end of the file inside the document"),
+        (conll(["-"]).replace("#begin document", "#start"), "line 1: found a line outside any document"),
+        (
+            conll(["-"]).replace("#end document", "#begin document (x); part 000"),
+            "expected #begin document .*, after #end document",
+        ),
         (conll(["-"]).replace("; part 001", ""), "line 1: found '#begin document .*expected #begin document"),
-        ("#end document\n", "line 1: found a document's end"),
-        ("", "holds no documents"),
+        ("#end document\n", "line 1: found a line outside any document"),
+        ("", "contains no documents"),
     ],
 )
 def test_bad_files_are_refused_with_the_line(tmp_path: Path, text: str, message: str) -> None:
@@ -74,6 +77,6 @@ def test_the_real_files(shared: Path) -> None:
         assert sum(len(chain) for document in found for chain in document.chains) == mentions
 
 
-def test_a_document_without_text_is_passed_over(tmp_path: Path) -> None:
+def test_a_document_without_text_is_skipped(tmp_path: Path) -> None:
     empty = "#begin document (x); part 000\n\n#end document\n"
     assert len(read_documents(write(tmp_path, empty + conll(["(1)", "(1)"]) + empty))) == 1

@@ -1,4 +1,4 @@
-"""The ranker learns, with and without ELMo; links become chains; documents are cut cleanly."""
+"""The ranker learns, with and without ELMo; links become chains; documents are split between sentences."""
 
 import random
 from collections.abc import Callable
@@ -47,12 +47,12 @@ def settings(tiny_text: TextSettings) -> CoreferenceSettings:
     return CoreferenceSettings(text=tiny_text, model=model)
 
 
-def test_it_learns_twenty_documents_by_heart(settings: CoreferenceSettings) -> None:
+def test_it_overfits_twenty_documents(settings: CoreferenceSettings) -> None:
     _, score = overfit(Coreference(), settings, make_examples(), epochs=8, learning_rate=5e-3, batch_size=1)
     assert score > 95
 
 
-def test_it_learns_with_elmo_at_both_places(
+def test_it_overfits_with_elmo_at_both_places(
     settings: CoreferenceSettings, make_bilm: Callable[..., PretrainedBiLM]
 ) -> None:
     settings = replace(settings, elmo=elmo_everywhere(), model=replace(settings.model, pair_dim=0))
@@ -61,7 +61,7 @@ def test_it_learns_with_elmo_at_both_places(
     assert score > 95
 
 
-def test_the_smallest_document_is_no_problem(settings: CoreferenceSettings) -> None:
+def test_a_document_of_one_token(settings: CoreferenceSettings) -> None:
     documents = [Document("x", 0, (("Hi",),)), *make_examples(1)]
     assert fresh(Coreference(), settings, documents).predict(documents[:1]) == [()]
 
@@ -72,7 +72,7 @@ def test_links_become_chains() -> None:
     assert chains == ((mentions[0], mentions[1], mentions[3]), (mentions[2], mentions[4]))
 
 
-def test_a_long_document_is_cut_between_sentences() -> None:
+def test_a_long_document_is_split_between_sentences() -> None:
     document = Document(
         "x", 0, (("a",), ("b", "c"), ("d",)), (("",), ("", ""), ("",)), ((Mention(0, 1), Mention(1, 2), Mention(3, 4)),)
     )
@@ -90,5 +90,5 @@ def test_predictions_are_readable() -> None:
 
 
 def test_batches_of_several_documents_are_refused() -> None:
-    with pytest.raises(ConfigError, match="coreference needs 1"):
+    with pytest.raises(ConfigError, match="expected 1"):
         CoreferenceSettings(training=TrainingSettings(batch_size=2))

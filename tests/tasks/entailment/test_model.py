@@ -16,7 +16,7 @@ from tasks.conftest import elmo_everywhere, fresh, overfit
 
 
 def make_examples(count: int = 20) -> list[SentencePair]:
-    """Random words with random labels: nothing to understand, all to remember."""
+    """Random words with random labels: they can only be memorized."""
     chance = random.Random(0)
     words = [f"w{number}" for number in range(30)]
 
@@ -31,12 +31,12 @@ def settings(tiny_text: TextSettings) -> EntailmentSettings:
     return EntailmentSettings(text=tiny_text, model=EntailmentModelSettings(16, dropout=0.1))
 
 
-def test_it_learns_twenty_examples_by_heart(settings: EntailmentSettings) -> None:
+def test_it_overfits_twenty_examples(settings: EntailmentSettings) -> None:
     _, score = overfit(Entailment(), settings, make_examples(), epochs=60, learning_rate=2e-2)
     assert score > 95
 
 
-def test_it_learns_with_elmo_at_both_places(
+def test_it_overfits_with_elmo_at_both_places(
     settings: EntailmentSettings, make_bilm: Callable[..., PretrainedBiLM]
 ) -> None:
     settings = replace(settings, elmo=elmo_everywhere())

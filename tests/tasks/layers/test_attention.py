@@ -34,7 +34,7 @@ def test_softmax_weights_sum_to_one_over_real_tokens(lengths: list[int], seed: i
     torch.testing.assert_close(weights.sum(1), (torch.tensor(lengths) > 0).float())
 
 
-def test_trilinear_scores_are_the_formula() -> None:
+def test_trilinear_scores_equal_the_formula() -> None:
     torch.manual_seed(0)
     scores = TrilinearScores(3)
     left, right = torch.randn(2, 4, 3), torch.randn(2, 5, 3)
@@ -45,7 +45,7 @@ def test_trilinear_scores_are_the_formula() -> None:
         torch.testing.assert_close(found[b, i, j], expected)
 
 
-def test_bi_attention_is_its_definition() -> None:
+def test_bi_attention_equals_its_definition() -> None:
     torch.manual_seed(0)
     attention = BiAttention(3)
     passage, question = torch.randn(1, 4, 3), torch.randn(1, 2, 3)
@@ -57,7 +57,7 @@ def test_bi_attention_is_its_definition() -> None:
     torch.testing.assert_close(output, torch.cat([passage[0], a, passage[0] * a, passage[0] * b], dim=1))
 
 
-def test_no_token_looks_at_itself() -> None:
+def test_no_token_attends_to_itself() -> None:
     torch.manual_seed(0)
     attention = SelfAttention(2)
     text = torch.randn(1, 3, 2, requires_grad=True)
@@ -71,7 +71,7 @@ def test_no_token_looks_at_itself() -> None:
 
 
 @pytest.mark.parametrize("module", [SelfAttention(3), SelfAttentivePooling(3), None, max_pool, min_pool, mean_pool])
-def test_padding_changes_nothing(module: object) -> None:
+def test_padding_has_no_effect(module: object) -> None:
     torch.manual_seed(1)
     text = torch.randn(2, 5, 3)
     mask = mask_of([3, 5])

@@ -1,4 +1,4 @@
-"""The task's character CNN: a word's vector depends on the word alone."""
+"""The task's character CNN: a word's vector depends only on the word."""
 
 import torch
 
@@ -11,7 +11,7 @@ def spell(words: list[str], settings: CharWordsSettings, extra: int = 0) -> torc
     return torch.tensor([ids + [settings.scheme.padding] * (longest - len(ids)) for ids in spelt])
 
 
-def test_the_vector_is_the_formula() -> None:
+def test_the_vector_equals_the_formula() -> None:
     torch.manual_seed(0)
     settings = CharWordsSettings(character_dim=4, widths=(3,), num_filters=5)
     words = CharWords(settings)
@@ -26,7 +26,7 @@ def test_the_vector_is_the_formula() -> None:
     torch.testing.assert_close(found[0], windows.max(dim=0).values.relu())
 
 
-def test_neighbours_in_the_batch_change_nothing() -> None:
+def test_a_vector_does_not_depend_on_the_batch() -> None:
     torch.manual_seed(0)
     settings = CharWordsSettings(character_dim=4, widths=(2, 5), num_filters=6)
     words = CharWords(settings)
@@ -35,7 +35,7 @@ def test_neighbours_in_the_batch_change_nothing() -> None:
     assert together.shape == (2, settings.output_dim) == (2, 12)
 
 
-def test_long_words_are_cut() -> None:
+def test_long_words_are_truncated() -> None:
     settings = CharWordsSettings(character_dim=4, num_filters=5, max_characters=6)
     words = CharWords(settings)
     left, right = words(spell(["abcdX", "abcdY"], settings))

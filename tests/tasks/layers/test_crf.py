@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchcrf import CRF
 
-from elmo.tasks.layers.crf import ConditionalRandomField, TagConstraints
+from elmo.tasks.layers.crf import ConditionalRandomField
 from elmo.tasks.layers.tag_schemes import spans_of_tags, tags_of_labels
 
 
@@ -22,7 +22,7 @@ def parameter_pairs(ours: ConditionalRandomField, theirs: CRF) -> list[tuple[tor
 
 def pair(num_tags: int, seed: int) -> tuple[ConditionalRandomField, CRF]:
     torch.manual_seed(seed)
-    ours, theirs = ConditionalRandomField(num_tags).double(), CRF(num_tags, batch_first=True).double()
+    ours, theirs = ConditionalRandomField(["O"] * num_tags, "iob2").double(), CRF(num_tags, batch_first=True).double()
     for mine, other in parameter_pairs(ours, theirs):
         torch.nn.init.normal_(other)
         mine.data.copy_(other.data)
@@ -43,7 +43,7 @@ shapes = st.tuples(st.integers(1, 5), st.lists(st.integers(1, 6), min_size=1, ma
 
 @given(shapes)
 @settings(deadline=None)
-def test_likelihood_and_gradients_are_pytorch_crfs(shape: tuple[int, list[int], int]) -> None:
+def test_likelihood_and_gradients_equal_pytorch_crf(shape: tuple[int, list[int], int]) -> None:
     num_tags, lengths, seed = shape
     ours, theirs = pair(num_tags, seed)
     emissions, tags, mask = example(num_tags, lengths, seed)
@@ -64,7 +64,7 @@ def test_likelihood_and_gradients_are_pytorch_crfs(shape: tuple[int, list[int], 
 
 @given(shapes)
 @settings(deadline=None)
-def test_the_best_path_is_pytorch_crfs(shape: tuple[int, list[int], int]) -> None:
+def test_the_best_path_equals_pytorch_crf(shape: tuple[int, list[int], int]) -> None:
     num_tags, lengths, seed = shape
     ours, theirs = pair(num_tags, seed)
     emissions, _, mask = example(num_tags, lengths, seed)
@@ -82,10 +82,10 @@ def test_probabilities_of_all_sequences_sum_to_one() -> None:
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 10_000))
 @settings(deadline=None)
-def test_constrained_decoding_gives_only_sequences_that_the_scheme_allows(lengths: list[int], seed: int) -> None:
+def test_constrained_decoding_follows_the_scheme(lengths: list[int], seed: int) -> None:
     tags = tags_of_labels(["PER", "LOC"], "bioul")
     torch.manual_seed(seed)
-    crf = ConditionalRandomField(len(tags), constraints=TagConstraints.of(tags, "bioul")).double()
+    crf = ConditionalRandomField(tags, "bioul").double()
     emissions, _, mask = example(len(tags), lengths, seed)
     for path, length in zip(crf.decode(3 * emissions, mask), lengths, strict=True):
         assert len(path) == length
@@ -94,5 +94,5 @@ def test_constrained_decoding_gives_only_sequences_that_the_scheme_allows(length
 
 def test_constraints_are_not_parameters_and_not_saved() -> None:
     tags = tags_of_labels(["PER"], "iob2")
-    crf = ConditionalRandomField(len(tags), constraints=TagConstraints.of(tags, "iob2"))
+    crf = ConditionalRandomField(tags, "iob2")
     assert set(crf.state_dict()) == {"transition", "start", "end"}

@@ -1,4 +1,4 @@
-"""ELMo in a task model: places, dimensions, frozen or learning, cached or live."""
+"""ELMo in a task model: places, dimensions, frozen or trained, cached or live."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ import torch
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import ConfigError
-from elmo.tasks.layer_cache import LiveLayers
+from elmo.tasks.layer_cache import live_layers
 from elmo.tasks.layers.char_words import CharWordsSettings
 from elmo.tasks.layers.elmo_input import ElmoSettings, Place, TextInput, TextSettings
 from elmo.tasks.layers.text_batches import TextBatch, TextIndexer
@@ -27,11 +27,11 @@ def make_input(bilm: PretrainedBiLM | None, elmo: ElmoSettings = ELMO) -> TextIn
 
 
 def make_batch(bilm: PretrainedBiLM | None = None) -> TextBatch:
-    source = None if bilm is None else LiveLayers.of(bilm, "float32")
+    source = None if bilm is None else live_layers(bilm, "float32")
     return TextIndexer(INDEX, SETTINGS.characters.scheme, source).batch(SENTENCES)
 
 
-def test_without_a_bilm_there_are_the_words_alone() -> None:
+def test_without_a_bilm_there_are_only_words() -> None:
     text = make_input(None)
     vectors = text(make_batch())
     assert text.input_dim == text.words_dim == 11
@@ -46,7 +46,7 @@ def test_without_a_bilm_there_are_the_words_alone() -> None:
 @pytest.mark.parametrize(
     ("place", "input_dim", "beside_dim", "mixes"), [("input", 23, 7, 1), ("output", 11, 19, 1), ("both", 23, 19, 2)]
 )
-def test_elmo_stands_beside_the_words_and_beside_the_hidden_states(
+def test_elmo_is_concatenated_with_words_and_hidden_states(
     make_bilm: MakeBilm, place: Place, input_dim: int, beside_dim: int, mixes: int
 ) -> None:
     bilm = make_bilm()
@@ -55,11 +55,11 @@ def test_elmo_stands_beside_the_words_and_beside_the_hidden_states(
     assert (text.input_dim, text.beside_dim(7)) == (input_dim, beside_dim)
     assert vectors.input.shape[-1] == input_dim
     assert vectors.beside(torch.zeros(2, 4, 7)).shape[-1] == beside_dim
-    torch.testing.assert_close(vectors.input[..., :11], vectors.words)
+    torch.testing.assert_close(vectors.input[..., :11], make_input(None)(make_batch()).input)
     assert text.elmo is not None and len(text.elmo.mixes) == mixes
 
 
-def test_both_places_mix_by_themselves(make_bilm: MakeBilm) -> None:
+def test_each_place_has_its_own_mix(make_bilm: MakeBilm) -> None:
     bilm = make_bilm()
     text = make_input(bilm, replace(ELMO, place="both"))
     assert text.elmo is not None
@@ -68,13 +68,13 @@ def test_both_places_mix_by_themselves(make_bilm: MakeBilm) -> None:
     torch.testing.assert_close(vectors.at_output, 2 * vectors.input[..., 11:])
 
 
-def test_layers_computed_before_give_what_the_bilm_gives_now(make_bilm: MakeBilm) -> None:
+def test_cached_layers_equal_the_bilm(make_bilm: MakeBilm) -> None:
     bilm = make_bilm()
     text = make_input(bilm)
     torch.testing.assert_close(text(make_batch(bilm)).input, text(make_batch()).input, rtol=1e-4, atol=1e-5)
 
 
-def test_a_frozen_bilm_gets_no_gradient_and_a_learning_one_does(make_bilm: MakeBilm) -> None:
+def test_only_a_trained_bilm_gets_gradients(make_bilm: MakeBilm) -> None:
     for learning_rate in (0.0, 1e-4):
         bilm = make_bilm()
         text = make_input(bilm, replace(ELMO, learning_rate=learning_rate))
@@ -92,7 +92,7 @@ def test_the_penalty_is_lambda_times_the_squared_weights(make_bilm: MakeBilm) ->
     assert penalty.item() == pytest.approx(0.5 * 2 * 3 * 4)
 
 
-def test_the_last_layer_alone(make_bilm: MakeBilm) -> None:
+def test_only_the_last_layer(make_bilm: MakeBilm) -> None:
     bilm = make_bilm()
     batch = make_batch(bilm)
     assert batch.layers is not None

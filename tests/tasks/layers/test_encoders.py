@@ -1,4 +1,4 @@
-"""RNNs over padded texts: padding changes nothing, dropout is one mask a text."""
+"""RNNs over padded texts: padding has no effect, dropout has one mask per text."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from elmo.tasks.layers.encoders import BidirectionalRnn
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_a_text_reads_the_same_alone_and_beside_a_longer_one(kind: str) -> None:
+def test_padding_does_not_change_a_text(kind: str) -> None:
     torch.manual_seed(0)
     rnn = BidirectionalRnn(3, 4, kind=kind, num_layers=2)  # type: ignore[arg-type]
     vectors = torch.randn(2, 5, 3)
@@ -20,7 +20,7 @@ def test_a_text_reads_the_same_alone_and_beside_a_longer_one(kind: str) -> None:
     assert (together[0, 3:] == 0).all()
 
 
-def test_every_token_sees_both_sides() -> None:
+def test_every_token_depends_on_both_sides() -> None:
     torch.manual_seed(0)
     rnn = BidirectionalRnn(3, 4)
     vectors, mask = torch.randn(1, 4, 3), torch.ones(1, 4, dtype=torch.bool)
@@ -31,7 +31,7 @@ def test_every_token_sees_both_sides() -> None:
     assert differs[:, 4:].any(1).tolist() == [True, True, True, False]
 
 
-def test_variational_dropout_forgets_features_of_a_text_and_keeps_the_mean() -> None:
+def test_variational_dropout_zeroes_features_of_a_text_and_keeps_the_mean() -> None:
     torch.manual_seed(0)
     dropout = VariationalDropout(0.25)
     ones = torch.ones(4, 6, 2000)

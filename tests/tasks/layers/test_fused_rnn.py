@@ -1,4 +1,4 @@
-"""The fused RNNs are torch's: values and gradients."""
+"""The fused RNNs equal torch's: values and gradients."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ KINDS = {"lstm": (nn.LSTM, run_lstm), "gru": (nn.GRU, run_gru)}
 @pytest.mark.parametrize("reverse", [False, True])
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(0, 1000))
 @settings(deadline=None, max_examples=25)
-def test_values_and_gradients_are_those_of_torch(kind: str, reverse: bool, lengths: list[int], seed: int) -> None:
+def test_values_and_gradients_equal_torch(kind: str, reverse: bool, lengths: list[int], seed: int) -> None:
     torch.manual_seed(seed)
     make, run = KINDS[kind]
     rnn = make(3, 4, batch_first=True, bidirectional=True).double()

@@ -1,4 +1,4 @@
-"""The fast highway LSTM is the formulas, and so are its gradients."""
+"""The fused highway LSTM and its gradients equal the formulas."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def make(lengths: list[int], num_layers: int = 3, seed: int = 0) -> tuple[Altern
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 3), st.integers(0, 1000))
 @settings(deadline=None, max_examples=40)
-def test_values_and_gradients_are_those_of_the_formulas(lengths: list[int], num_layers: int, seed: int) -> None:
+def test_values_and_gradients_equal_the_formulas(lengths: list[int], num_layers: int, seed: int) -> None:
     stack, vectors, mask = make(lengths, num_layers, seed)
     weights = torch.randn(*vectors.shape[:2], 4, dtype=torch.double)
     results = []
@@ -62,7 +62,7 @@ def test_values_and_gradients_are_those_of_the_formulas(lengths: list[int], num_
         torch.testing.assert_close(fast, plain)
 
 
-def test_dropout_forgets_the_same_features_at_every_token() -> None:
+def test_dropout_zeroes_the_same_features_at_every_token() -> None:
     stack, vectors, mask = make([4, 4])
     stack.dropout = 0.5
     stack.train()
@@ -73,7 +73,7 @@ def test_dropout_forgets_the_same_features_at_every_token() -> None:
     assert torch.equal(stack.eval()(vectors, mask), stack(vectors, mask))
 
 
-def test_dropout_in_a_layer_is_the_formulas_too() -> None:
+def test_dropout_in_a_layer_equals_the_formulas() -> None:
     stack, vectors, _ = make([3, 3], num_layers=1)
     layer = stack.layers[0]
     assert isinstance(layer, HighwayLstmLayer)

@@ -20,7 +20,7 @@ def test_every_span_inside_a_sentence_is_listed_once(lengths: list[int], max_wid
     assert list(zip(first.tolist(), last.tolist(), strict=True)) == expected
 
 
-def test_a_spans_vector_is_its_definition() -> None:
+def test_a_span_vector_equals_its_definition() -> None:
     torch.manual_seed(0)
     spans = SpanRepresentation(4, 3, max_width=3, width_dim=2)
     context, words = torch.randn(6, 4), torch.randn(6, 3)

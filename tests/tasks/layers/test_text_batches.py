@@ -11,15 +11,13 @@ from elmo.tasks.layers.word_vectors import WordIndex
 from elmo.text.characters import CharacterScheme
 
 
-class Counting:
-    """Layers that tell which sentence and token they are of."""
-
-    def layers(self, sentences: Any) -> list[NDArray[Any]]:
-        return [np.full((2, len(sentence), 3), row + 1, dtype=np.float16) for row, sentence in enumerate(sentences)]
+def numbers(sentences: Any) -> list[NDArray[Any]]:
+    """Layers whose values are the number of the sentence."""
+    return [np.full((2, len(sentence), 3), row + 1, dtype=np.float16) for row, sentence in enumerate(sentences)]
 
 
 def make() -> TextIndexer:
-    return TextIndexer(WordIndex(("a", "cat")), CharacterScheme.utf8(10), Counting())
+    return TextIndexer(WordIndex(("a", "cat")), CharacterScheme.utf8(10), numbers)
 
 
 def test_tokens_become_ids_and_padding_is_zero() -> None:
@@ -29,7 +27,7 @@ def test_tokens_become_ids_and_padding_is_zero() -> None:
     assert batch.places.tolist() == [[1, 2, 3], [1, 0, 0]]
 
 
-def test_each_distinct_word_is_spelt_once() -> None:
+def test_each_distinct_word_is_encoded_once() -> None:
     scheme = CharacterScheme.utf8(10)
     batch = make().batch([["a", "bb", "a"], ["bb"]])
     longest = len(scheme.spell("bb"))
@@ -45,7 +43,7 @@ def test_layers_are_padded_with_zeros() -> None:
     assert pad_layers([np.ones((3, 1, 2))]).shape == (3, 1, 1, 2)
 
 
-def test_a_batch_moves_with_all_its_tensors() -> None:
+def test_all_tensors_of_a_batch_move_to_a_device() -> None:
     moved = to_device(make().batch([["a"]]), "meta")
     assert isinstance(moved, TextBatch)
     tensors = [value for value in vars(moved).values() if isinstance(value, torch.Tensor)]

@@ -1,4 +1,4 @@
-"""Word vectors from files, and the table they fill."""
+"""Word vectors from files, and the embedding table."""
 
 import gzip
 from pathlib import Path
@@ -21,7 +21,7 @@ from elmo.tasks.layers.word_vectors import (
 GLOVE = "the 1 2 3\nCat 4 5 6\ncat 7 8 9\n. . . 0.5 0.5 0.5\nrare 1 1 1\n"
 
 
-def test_only_wanted_words_are_kept_and_lower_case_is_tried(tmp_path: Path) -> None:
+def test_only_wanted_words_are_read_and_lower_case_is_tried(tmp_path: Path) -> None:
     path = tmp_path / "glove.txt.gz"
     path.write_bytes(gzip.compress(GLOVE.encode()))
     vectors = read_word_vectors(path, ["The", "Cat", ". . ."])
@@ -40,9 +40,9 @@ def test_word2vecs_header_is_skipped(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("a 1 2\nb 1\n", "line 2: found 2 columns; expected 3: a word and 2 numbers"),
-        ("a 1 2\nb 1 x\n", "line 2: found something that is not a number"),
-        ("a\n", "line 1: found a line without numbers"),
-        ("x 1 2\n", "vectors for none of the task's words"),
+        ("a 1 2\nb 1 x\n", "line 2: found 'b 1 x'; expected a word and 2 numbers"),
+        ("a\n", "line 1: found no numbers"),
+        ("x 1 2\n", "no vector for any word of the task"),
     ],
 )
 def test_bad_files_are_refused_with_the_line(tmp_path: Path, text: str, message: str) -> None:
@@ -58,7 +58,7 @@ def test_words_are_found_as_written_then_in_lower_case() -> None:
     assert len(index) == 4
 
 
-def test_the_table_holds_the_files_vectors(tmp_path: Path) -> None:
+def test_the_table_contains_the_vectors_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text(GLOVE, encoding="utf-8")
     vectors = read_word_vectors(path, ["the", "cat"])

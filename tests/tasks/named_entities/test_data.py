@@ -1,4 +1,4 @@
-"""Reading names: every layout and scheme, and what is refused."""
+"""Reading names: every layout and scheme, and errors."""
 
 import io
 import sys
@@ -73,7 +73,7 @@ def test_bioul_and_bioes(tmp_path: Path) -> None:
         ("a U-X\n\nb O\nc L-X\n", "line 4: found L-X after O; expected one of O, B-X, U-X"),
         ("a B-X\nb O\nc L-X\n", "line 2: found O after B-X; expected one of I-X, L-X"),
         ("a\n", "line 1: found 1 column; expected at least 2"),
-        ("\n\n", "holds no sentences"),
+        ("\n\n", "contains no sentences"),
     ],
 )
 def test_bad_files_are_refused_with_the_line(tmp_path: Path, text: str, message: str) -> None:
@@ -81,7 +81,7 @@ def test_bad_files_are_refused_with_the_line(tmp_path: Path, text: str, message:
         read_sentences(write(tmp_path, text))
 
 
-def test_a_scheme_that_was_named_is_held_to(tmp_path: Path) -> None:
+def test_a_named_scheme_is_strict(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 1: found I-X after O; expected one of O, B-X"):
         read_sentences(write(tmp_path, "a I-X\n"), scheme="iob2")
 
@@ -105,13 +105,13 @@ def test_a_document_mark_without_an_empty_line_after_it(tmp_path: Path) -> None:
     assert [sentence.tokens for sentence in read_sentences(path)] == [("Tampa", "sleeps")]
 
 
-def test_a_number_that_opens_a_file_is_a_word(tmp_path: Path) -> None:
+def test_a_number_on_the_first_line_is_a_word(tmp_path: Path) -> None:
     path = write(tmp_path, "1996\tCD\tI-NP\tO\nTampa\tNNP\tI-NP\tB-LOC\n")
     (sentence,) = read_sentences(path)
     assert sentence.tokens == ("1996", "Tampa") and sentence.entities == (LabelledSpan("LOC", 1, 2),)
 
 
-def test_standard_input_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = b"Tampa B-LOC\n\n" * 20_000
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
     assert len(read_sentences("-")) == 20_000

@@ -40,14 +40,14 @@ def settings(tiny_text: TextSettings) -> NamedEntitiesSettings:
     return NamedEntitiesSettings(text=tiny_text, model=EntityModelSettings(hidden_dim=24, num_layers=1, dropout=0.1))
 
 
-def test_it_learns_twenty_examples_by_heart(settings: NamedEntitiesSettings) -> None:
+def test_it_overfits_twenty_examples(settings: NamedEntitiesSettings) -> None:
     examples = make_examples()
     trained, score = overfit(NamedEntities(), settings, examples, epochs=20, learning_rate=2e-2)
     assert score > 95
     assert sum(trained.predict([example])[0] == example.entities for example in examples) >= 18
 
 
-def test_it_learns_with_elmo_at_both_places(
+def test_it_overfits_with_elmo_at_both_places(
     settings: NamedEntitiesSettings, make_bilm: Callable[..., PretrainedBiLM]
 ) -> None:
     settings = replace(settings, elmo=elmo_everywhere())
@@ -58,7 +58,7 @@ def test_it_learns_with_elmo_at_both_places(
     assert len(trained.model.text.elmo.mix_weights()) == 2
 
 
-def test_predictions_never_break_the_scheme(settings: NamedEntitiesSettings) -> None:
+def test_predicted_spans_do_not_overlap(settings: NamedEntitiesSettings) -> None:
     examples = make_examples(5)
     for prediction, example in zip(fresh(NamedEntities(), settings, examples).predict(examples), examples, strict=True):
         ends = [0, *(span.end for span in prediction)]

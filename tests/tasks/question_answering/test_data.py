@@ -1,4 +1,4 @@
-"""SQuAD's JSON: tokens keep their places, answers must be where they are said to be."""
+"""SQuAD's JSON: tokens keep their offsets, answers must be at their positions."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elmo.errors import InputError
-from elmo.tasks.question_answering.data import TokenSpan, read_questions
+from elmo.tasks.question_answering.data import read_questions
 from elmo.tasks.question_answering.task import AnswerDataSettings, QuestionAnswering, QuestionAnsweringSettings
 
 CONTEXT = "“Super Bowl 50” was an American football game in Santa Clara, California."
@@ -29,39 +29,34 @@ def test_a_question_with_its_answer(tmp_path: Path) -> None:
     assert question.tokens == ("Where", "was", "it", "?")
     (span,) = question.spans
     assert question.passage.tokens[span.start : span.end] == ("Santa", "Clara")
-    assert question.passage.cut(span) == "Santa Clara"
-    assert question.passage.cut(TokenSpan(0, 5)) == "“Super Bowl 50”", "the text as it was written, not its tokens"
+    assert question.passage.cut(*span) == "Santa Clara"
+    assert question.passage.cut(0, 5) == "“Super Bowl 50”", "the text as it was written, not its tokens"
 
 
 def test_an_answer_inside_a_token_gets_the_token(tmp_path: Path) -> None:
     (question,) = read_questions(write(tmp_path, squad(answers=[{"text": "Clar", "answer_start": 55}])))
-    assert question.passage.cut(question.spans[0]) == "Clara"
-
-
-def test_questions_to_be_answered_need_no_answers(tmp_path: Path) -> None:
-    path = write(tmp_path, squad(answers=[]))
-    assert read_questions(path, need_answers=False)[0].answers == ()
-    with pytest.raises(InputError, match="Bowl, paragraph 1, question q1 has no answers"):
-        read_questions(path)
+    assert question.passage.cut(*question.spans[0]) == "Clara"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (squad(answers=[{"text": "Santa Clara", "answer_start": 3}]), "is not at character 3 .*it stands at 49"),
-        (squad(answers=[{"text": "Paris", "answer_start": 3}]), "question q1: .*does not hold it anywhere"),
-        (squad(answers=[{"text": "Paris"}]), "an answer needs a 'text' and a whole number 'answer_start'"),
-        (squad(is_impossible=True), "question q1 is marked unanswerable"),
-        (squad(id=None, question=None), "expected an 'id' and a 'question'"),
-        ({"data": [{"title": "x"}]}, "an article has no list 'paragraphs'"),
-        ({"data": []}, "holds no questions"),
-        ([1], "found a JSON list"),
+        (squad(answers=[{"text": "Santa Clara", "answer_start": 3}]), "at character 3 .*expected .* is at 49"),
+        (squad(answers=[{"text": "Paris", "answer_start": 3}]), "question q1: .*expected .* is at -1"),
+        (squad(answers=[{"text": "Paris"}]), "question q1: found no 'answer_start'; expected a whole number"),
+        (squad(is_impossible=True), "question q1: found no answer; expected SQuAD 1.1"),
+        (squad(answers=[]), "Bowl, paragraph 1, question q1: found no answer"),
+        (squad(id=None), "paragraph 1: a question: found no 'id'; expected a string"),
+        (squad(question=None), "question q1: found no 'question'"),
+        ({"data": [{"title": "x"}]}, "an article: found no 'paragraphs'; expected a list"),
+        ({"data": []}, "contains no questions"),
+        ([1], "squad.json: found no 'data'; expected a list, as in SQuAD 1.1"),
         ("{\n  oops}", "squad.json is not JSON that can be read .*line 2 column 3"),
-        ({"data": [{"paragraphs": [{"qas": []}]}]}, "untitled, paragraph 1 has no text under 'context'"),
-        ({"data": [{"paragraphs": [{"context": "\u200b", "qas": []}]}]}, "paragraph 1 has no words under 'context'"),
+        ({"data": [{"paragraphs": [{"qas": []}]}]}, "untitled, paragraph 1: found no 'context'"),
+        ({"data": [{"paragraphs": [{"context": "\u200b", "qas": []}]}]}, "paragraph 1: found no words in 'context'"),
     ],
 )  # fmt: skip
-def test_bad_files_are_refused_with_the_place(tmp_path: Path, content: Any, message: str) -> None:
+def test_bad_files_are_refused_with_the_question(tmp_path: Path, content: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_questions(write(tmp_path, content))
 
@@ -72,7 +67,7 @@ def test_the_real_files(shared: Path) -> None:
     assert (len(train), len(dev)) == (8583, 1987)
 
 
-def test_passages_that_are_all_too_long(tmp_path: Path) -> None:
+def test_an_error_if_all_passages_are_too_long(tmp_path: Path) -> None:
     path, task = write(tmp_path, squad()), QuestionAnswering()
     settings = QuestionAnsweringSettings(data=AnswerDataSettings(max_passage_tokens=10))
     with pytest.raises(InputError, match=r"no passage of at most 10 tokens \(the shortest has 16\)"):

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import InputError
 from elmo.tasks.layers.elmo_input import TextSettings
-from elmo.tasks.question_answering.data import Passage, Question, TokenSpan
+from elmo.tasks.question_answering.data import Question, TokenSpan
 from elmo.tasks.question_answering.model import AnswerModelSettings, best_spans
 from elmo.tasks.question_answering.task import QuestionAnswering, QuestionAnsweringSettings
+from elmo.tasks.reading import TokenizedText
 from tasks.conftest import elmo_everywhere, fresh, overfit
 
 
@@ -26,7 +27,7 @@ def make_examples(count: int = 20) -> list[Question]:
         words = chance.sample([f"w{index}" for index in range(40)], 8)
         start = chance.randint(1, 5)
         end = start + chance.randint(1, 2)
-        passage = Passage.of(" ".join(words), "whitespace")
+        passage = TokenizedText.of(" ".join(words), "whitespace")
         answer = " ".join(words[start:end])
         examples.append(
             Question(str(number), ("after", words[start - 1], "?"), passage, (answer,), (TokenSpan(start, end),))
@@ -39,12 +40,12 @@ def small(tiny_text: TextSettings) -> QuestionAnsweringSettings:
     return QuestionAnsweringSettings(text=tiny_text, model=AnswerModelSettings(hidden_dim=16, dropout=0.0))
 
 
-def test_it_learns_twenty_examples_by_heart(small: QuestionAnsweringSettings) -> None:
+def test_it_overfits_twenty_examples(small: QuestionAnsweringSettings) -> None:
     _, score = overfit(QuestionAnswering(), small, make_examples(), epochs=60, learning_rate=1e-2)
     assert score > 95
 
 
-def test_it_learns_with_elmo_at_both_places(
+def test_it_overfits_with_elmo_at_both_places(
     small: QuestionAnsweringSettings, make_bilm: Callable[..., PretrainedBiLM]
 ) -> None:
     small = replace(small, elmo=elmo_everywhere())
@@ -55,7 +56,7 @@ def test_it_learns_with_elmo_at_both_places(
 def test_padding_changes_no_answer(small: QuestionAnsweringSettings) -> None:
     task = QuestionAnswering()
     short = make_examples(1)[0]
-    long = replace(short, passage=Passage.of(" ".join(["x"] * 30), "whitespace"), tokens=("a",) * 9)
+    long = replace(short, passage=TokenizedText.of(" ".join(["x"] * 30), "whitespace"), tokens=("a",) * 9)
     trained = fresh(task, small, [short, long])
     indexer = trained.indexer()
     trained.model.eval()
@@ -78,7 +79,7 @@ def test_the_best_span_is_the_best_of_all_allowed_ones(length: int, max_tokens: 
         assert options[span] == pytest.approx(max(options.values()))
 
 
-def test_several_references_are_all_right(small: QuestionAnsweringSettings) -> None:
+def test_all_reference_answers_are_correct(small: QuestionAnsweringSettings) -> None:
     question = make_examples(1)[0]
     both = replace(question, spans=(TokenSpan(1, 2), TokenSpan(4, 6)))
     batch = QuestionAnswering().collate([both], fresh(QuestionAnswering(), small, [both]).indexer(), {})

@@ -57,15 +57,18 @@ def change(rows: list[str], index: int, old: str, new: str) -> list[str]:
             change(ROWS_2012, 2, " (V*) -", " -"),
             "line 3: found 13 columns; expected 14, like the sentence",
         ),
-        (change(ROWS_2012, 0, "(ARG0*)", "ARG0"), r"line 1: found 'ARG0' in column 12; expected brackets and a star"),
-        (change(ROWS_2012, 0, "(ARG0*)", "*)"), "line 1: found '\\*\\)' in column 12; expected an opening bracket"),
-        (change(ROWS_2012, 1, " *) -", " * -"), "line 3: found '\\(V\\*\\)' in column 13 inside another argument"),
+        (
+            change(ROWS_2012, 0, "(ARG0*)", "ARG0"),
+            r"line 1: found 'ARG0' in column 12; expected arguments that do not overlap",
+        ),
+        (change(ROWS_2012, 0, "(ARG0*)", "*)"), "line 1: found '\\*\\)' in column 12; expected arguments"),
+        (change(ROWS_2012, 1, " *) -", " * -"), "line 3: found '\\(V\\*\\)' in column 13 inside the argument ARG1"),
         (change(ROWS_2012, 2, "(ARG1*)", "(ARG1*"), "line 4: found the argument ARG1 of column 12 still open"),
-        (change(ROWS_2012, 2, "(V*)", "(ARG2*)"), "line 1: found 0 times \\(V\\*\\) in column 13"),
+        (change(ROWS_2012, 2, "(V*)", "(ARG2*)"), "line 1: found \\(V\\*\\) 0 times in column 13"),
         (change(ROWS_2005, 2, " leave ", " - "), "found 1 predicates in column 5 and 2 columns of arguments"),
         (["- * * *", "try (V*) * *"], "found no columns of words and tags before the predicates"),
         (["a b"], "line 1: found 2 columns; expected at least 3"),
-        (["d 0 0 Bush NNP * - - - - * -"], "holds no predicates \\(1 sentences were read\\)"),
+        (["d 0 0 Bush NNP * - - - - * -"], "contains no predicates \\(1 sentences were read\\)"),
     ],
 )
 def test_bad_files_are_refused_with_the_line(tmp_path: Path, rows: list[str], message: str) -> None:

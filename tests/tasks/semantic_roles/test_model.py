@@ -47,12 +47,12 @@ def settings(tiny_text: TextSettings) -> SemanticRolesSettings:
     return SemanticRolesSettings(text=tiny_text, model=RoleModelSettings(8, 24, num_layers=4, dropout=0.1))
 
 
-def test_it_learns_twenty_examples_by_heart(settings: SemanticRolesSettings) -> None:
+def test_it_overfits_twenty_examples(settings: SemanticRolesSettings) -> None:
     _, score = overfit(SemanticRoles(), settings, make_examples(), epochs=25, learning_rate=1e-2)
     assert score > 95
 
 
-def test_it_learns_with_elmo_at_both_places(
+def test_it_overfits_with_elmo_at_both_places(
     settings: SemanticRolesSettings, make_bilm: Callable[..., PretrainedBiLM]
 ) -> None:
     settings = replace(settings, elmo=elmo_everywhere())
@@ -60,7 +60,7 @@ def test_it_learns_with_elmo_at_both_places(
     assert score > 95
 
 
-def test_an_untrained_model_already_keeps_the_scheme(settings: SemanticRolesSettings) -> None:
+def test_an_untrained_model_follows_the_scheme(settings: SemanticRolesSettings) -> None:
     examples = make_examples(6)
     for spans in fresh(SemanticRoles(), settings, examples).predict(examples):
         assert all(left.end <= right.start for left, right in pairwise(spans))

@@ -17,7 +17,7 @@ from tasks.conftest import elmo_everywhere, overfit
 
 
 def make_examples(count: int = 20) -> list[RatedText]:
-    """Random words with random labels: nothing to understand, all to remember."""
+    """Random words with random labels: they can only be memorized."""
     chance = random.Random(0)
     words = [f"w{number}" for number in range(30)]
     return [
@@ -31,12 +31,12 @@ def settings(tiny_text: TextSettings) -> SentimentSettings:
     return SentimentSettings(text=tiny_text, model=SentimentModelSettings(16, 16, 16, dropout=0.1))
 
 
-def test_it_learns_twenty_examples_by_heart(settings: SentimentSettings) -> None:
+def test_it_overfits_twenty_examples(settings: SentimentSettings) -> None:
     _, score = overfit(Sentiment(), settings, make_examples(), epochs=60, learning_rate=1e-2)
     assert score > 95
 
 
-def test_it_learns_with_elmo_at_both_places(
+def test_it_overfits_with_elmo_at_both_places(
     settings: SentimentSettings, make_bilm: Callable[..., PretrainedBiLM]
 ) -> None:
     settings = replace(settings, elmo=elmo_everywhere())
@@ -57,7 +57,7 @@ def test_settings_out_of_range_are_refused() -> None:
         SentimentDataSettings(classes=3)
 
 
-def test_phrases_join_in_training_alone(tmp_path: Path, settings: SentimentSettings) -> None:
+def test_phrases_are_used_only_for_training(tmp_path: Path, settings: SentimentSettings) -> None:
     path = tmp_path / "trees.txt"
     path.write_text("(3 (2 It) (4 (2 's) (4 lovely)))\n" * 30, encoding="utf-8")
     task = Sentiment()

@@ -1,9 +1,9 @@
-"""How the commands of `elmo paper` show and write what they measured."""
+"""How the commands of `elmo paper` print and write their results."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,44 +21,68 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Output:
-    """Where the results go: tables on the terminal, JSON on standard output, files in a folder."""
+    """Where the results go: tables to the terminal, JSON to standard output, files to a folder."""
 
     as_json: options.Json = False
     output: options.OutputFolder = None
 
+    def check(self, name: str, plot: Path | None = None) -> None:
+        """Refuse files that cannot be written, or a missing matplotlib, before anything is computed."""
+        from elmo.explore import plots
+        from elmo.storage.atomic import check_writable
 
-def deliver(
-    name: str,
-    sections: Sequence[Section],
-    data: dict[str, Any],
-    output: Output,
-    *,
-    title: str = "",
-    seed: int | None = None,
-    seconds: float | None = None,
-) -> None:
-    """Show the sections or print JSON; write NAME.md, NAME.json and the figures if a folder was named."""
+        if plot is not None:
+            plots.check_name(plot)
+            plots.new_figure(width=1, height=1)
+        if self.output is not None:
+            for suffix in (".md", ".json"):
+                check_writable(self.output / f"{name}{suffix}")
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a command."""
+
+    name: str
+    """Of the files, without .md and .json."""
+    sections: Sequence[Section]
+    data: dict[str, Any]
+    title: str = ""
+    """Of the Markdown file, if it is not that of the first section."""
+    seed: int | None = None
+
+
+def deliver(result: Result, output: Output, seconds: float | None = None) -> None:
+    """Print the sections or JSON; write NAME.md, NAME.json and the figures if there is a folder."""
     from elmo.paper.report import write_figures
     from elmo.paper.section import section_markdown
     from elmo.provenance import Report, collect, write_report
 
-    provenance = collect(seed=seed, seconds=seconds)
+    provenance = collect(seed=result.seed, seconds=seconds)
     if output.as_json:
-        typer.echo(json.dumps({**data, "provenance": asdict(provenance)}, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps({**result.data, "provenance": asdict(provenance)}, indent=2, ensure_ascii=False))
     else:
-        for section in sections:
+        for section in result.sections:
             show(section)
     if output.output is not None:
-        markdown = "\n\n".join(map(section_markdown, sections))
-        written = write_report(
-            Report(name, title or sections[0].title, markdown, data), output.output, provenance=provenance
-        )
-        for path in [*written, *(path for section in sections for path in write_figures(section, output.output))]:
+        markdown = "\n\n".join(map(section_markdown, result.sections))
+        report = Report(result.name, result.title or result.sections[0].title, markdown, result.data)
+        written = write_report(report, output.output, provenance=provenance)
+        for path in [*written, *(path for each in result.sections for path in write_figures(each, output.output))]:
             messages.print(f"wrote {path}")
 
 
+def save_plot(plot: Path | None, draw: Callable[[], Any]) -> None:
+    """Write a figure if its path is given."""
+    from elmo.explore import plots
+
+    if plot is not None:
+        plots.save(draw(), plot)
+        messages.print(f"wrote {plot}")
+
+
 def show(section: Section) -> None:
-    """The section on the terminal."""
+    """Print a section on the terminal."""
     console = Console()
     for number, content in enumerate(section.tables):
         title = section.title if number == 0 else None
@@ -68,25 +92,14 @@ def show(section: Section) -> None:
         for row in content.rows:
             table.add_row(*row)
         console.print(table)
-    for claim in section.claims:
-        typer.echo(f"{claim.verdict:>15}  {claim.text} ({claim.source})")
-    for reason in section.missing:
-        typer.echo(f"{'left out':>15}  {reason}")
+    show_claims([section])
 
 
-def check_folder(output: Output, name: str) -> None:
-    """Refuse a folder that cannot be written to, before anything is computed."""
-    from elmo.storage.atomic import check_writable
-
-    if output.output is not None:
-        for suffix in (".md", ".json"):
-            check_writable(output.output / f"{name}{suffix}")
-
-
-def check_plot(plot: Path | None) -> None:
-    """Refuse a figure's name, or a missing matplotlib, before anything is computed."""
-    from elmo.explore import plots
-
-    if plot is not None:
-        plots.check_name(plot)
-        plots.new_figure(width=1, height=1)
+def show_claims(sections: Sequence[Section], *, titles: bool = False) -> None:
+    """Print a line for each claim, and for each missing part."""
+    for section in sections:
+        for claim in section.claims:
+            typer.echo(f"{claim.verdict:>15}  {claim.text} ({claim.source})")
+    for section in sections:
+        for reason in section.missing:
+            typer.echo(f"{'left out':>15}  {f'{section.title}: ' if titles else ''}{reason}")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmo.commands import options
-from elmo.commands.task_training import TaskProgress, prepare_torch
+from elmo.commands.paper.deliver import show_claims
+from elmo.commands.paper.training import TrainerOptions, say
 from elmo.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What is trained and measured."""
+    """The trainings and measurements of a report."""
 
-    quick: Annotated[bool, typer.Option("--quick", help="Parts of the data: about an hour on two cores.")] = False
-    seeds: Annotated[int, typer.Option(min=0, help="How often each run is trained; 0: three, or one with --quick.")] = 0
+    quick: Annotated[bool, typer.Option("--quick", help="Use parts of the data: about an hour on two cores.")] = False
+    seeds: Annotated[int, typer.Option(min=0, help="The number of seeds; 0: three, or one with --quick.")] = 0
     preset: options.Preset = "quick"
     ablate: Annotated[
         str | None, typer.Option(help="The tasks of tables 2 and 3 and figure 1, commas between. Default: the paper's.")
@@ -30,18 +31,18 @@ class PlanOptions:
 
     def plan(self) -> Plan:
         """The plan of the report."""
-        from elmo.paper.plan import full_plan, quick_plan
+        from elmo.paper.plan import Plan, quick_plan
 
         if self.quick and self.preset != "quick":
             raise ConfigError("--quick is a plan for the quick presets; leave out --quick or --preset.")
-        plan = quick_plan(self.seeds or 1) if self.quick else full_plan(self.preset, self.seeds or 3)
+        plan = quick_plan(self.seeds or 1) if self.quick else Plan(preset=self.preset, seeds=self.seeds or 3)
         plan = replace(plan, overrides=tuple(self.overrides or ()))
         return plan.ablating(_names(self.ablate)) if self.ablate else plan
 
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """The model, and what its runs use."""
+    """The model, the static vectors and the runs."""
 
     model: options.Model = None
     vectors: Annotated[
@@ -64,35 +65,21 @@ def report(
         str | None, typer.Option(help="Parts of the report, commas between: table-1 to table-6, figure-1, figure-2.")
     ] = None,
 ) -> None:
-    """All tables and figures, with the paper's claims checked. When it was stopped, the same command continues it."""
-    from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
+    """All tables and figures, with the paper's claims checked. The same command resumes an interrupted report."""
     from elmo.paper.data import DataFolder
     from elmo.paper.report import make_report
-    from elmo.paper.study import Listener, Study
+    from elmo.paper.study import Study
     from elmo.provenance import collect
-    from elmo.tasks.runs import RunStore
 
     if not data.is_dir():
-        raise InputError(f"There is no folder {data}; expected the one with the data (docs/reproduce.md).")
+        raise InputError(f"There is no folder {data}; expected the folder with the data (docs/reproduce.md).")
     plan = wanted.plan()
     parts = _names(only) if only else None
-    prepare_torch(studied.threads)
-    with TaskProgress() as progress:
-        study = Study(
-            bilm=load(studied.model).to(options.choose_device(studied.device)),
-            elmo_name=studied.model or DEFAULT_MODEL,
-            data=DataFolder(data),
-            store=RunStore(studied.runs or output / "runs"),
-            plan=plan,
-            listener=Listener(progress.say, progress.begin),
-            given_vectors=studied.vectors,
-        )
+    trainer = TrainerOptions(studied.model, studied.runs or output / "runs", studied.device, studied.threads)
+    with trainer.training() as train:
+        study = Study(train, DataFolder(data), plan, studied.vectors, say=say)
         made = make_report(study, output, provenance=collect, parts=parts)
-    for claim in made.claims:
-        typer.echo(f"{claim.verdict:>15}  {claim.text} ({claim.source})")
-    for section in made.sections:
-        for reason in section.missing:
-            typer.echo(f"{'left out':>15}  {section.title}: {reason}")
+    show_claims(made.sections, titles=True)
     typer.echo(str(output / "report.html"))
 
 

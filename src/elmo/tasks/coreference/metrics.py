@@ -1,20 +1,19 @@
 """MUC, B-cubed and CEAF-phi4, and their mean: the CoNLL-2012 score; in percent.
 
-With K the gold chains and R the predicted ones, over all documents together:
+With K the gold chains and R the predicted ones, summed over the documents:
 
     MUC        recall    = sum_k (|k| - parts of k in R) / sum_k (|k| - 1)      links that were found
     B-cubed    recall    = sum_k sum_r |k and r|^2 / |k|  /  sum_k |k|          mentions, each weighted by its chain
     CEAF-phi4  recall    = best one-to-one sum of 2 |k and r| / (|k| + |r|)  /  |K|
 
 Precision is the same with K and R exchanged. Chains of one mention count like all others, as in the official scorer. A
-mention belongs to one chain: where a side has it in several, the first one keeps it, as the official scorer does with
-predictions (scores above 100% would be possible otherwise).
+mention belongs to one chain: if it is in several, it counts in the first, as in the official scorer (scores above 100%
+would be possible otherwise).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,38 +23,27 @@ from elmo.tasks.scores import Counts, count_matches
 Chain = frozenset[Hashable]
 
 
-@dataclass(frozen=True)
-class CoreferenceScores:
-    """The three scores of a set of documents, and how well the mentions alone were found."""
-
-    muc: Counts
-    b_cubed: Counts
-    ceaf: Counts
-    mentions: Counts
-
-    @property
-    def average(self) -> float:
-        """The mean of the three F1s."""
-        return (self.muc.f1 + self.b_cubed.f1 + self.ceaf.f1) / 3
-
-
 def score_chains(
     gold: Sequence[Iterable[Iterable[Hashable]]], predicted: Sequence[Iterable[Iterable[Hashable]]]
-) -> CoreferenceScores:
-    """Compare document by document; a document is its chains, a chain its mentions."""
-    assert len(gold) == len(predicted), "one prediction for each document"
-    muc = b_cubed = ceaf = mentions = Counts()
+) -> dict[str, Counts]:
+    """The counts of each metric, and of the mentions alone; a document is its chains, a chain its mentions."""
+    totals = dict.fromkeys(("muc", "b_cubed", "ceaf", "mention"), Counts())
     for gold_chains, predicted_chains in zip(gold, predicted, strict=True):
         key, response = disjoint(gold_chains), disjoint(predicted_chains)
-        muc += muc_counts(key, response)
-        b_cubed += b_cubed_counts(key, response)
-        ceaf += ceaf_counts(key, response)
-        mentions += count_matches([set().union(*key)], [set().union(*response)])
-    return CoreferenceScores(muc, b_cubed, ceaf, mentions)
+        totals["muc"] += muc_counts(key, response)
+        totals["b_cubed"] += b_cubed_counts(key, response)
+        totals["ceaf"] += ceaf_counts(key, response)
+        totals["mention"] += count_matches([set().union(*key)], [set().union(*response)])
+    return totals
+
+
+def average_f1(totals: Mapping[str, Counts]) -> float:
+    """The CoNLL-2012 score: the mean F1 of the three metrics."""
+    return (totals["muc"].f1 + totals["b_cubed"].f1 + totals["ceaf"].f1) / 3
 
 
 def disjoint(chains: Iterable[Iterable[Hashable]]) -> list[Chain]:
-    """The chains, each mention in the first that has it, without those that this leaves empty.
+    """The chains with each mention in its first chain only; chains without mentions are dropped.
 
     >>> [sorted(chain) for chain in disjoint(["ab", "bc", "b"])]
     [['a', 'b'], ['c']]
@@ -76,7 +64,7 @@ def muc_counts(key: Sequence[Chain], response: Sequence[Chain]) -> Counts:
 
 
 def b_cubed_counts(key: Sequence[Chain], response: Sequence[Chain]) -> Counts:
-    """Mentions, each weighted by how much of its chain is right."""
+    """Mentions, each weighted by the fraction of its chain that is correct."""
     shared = overlaps(key, response)
     key_sizes = np.array([len(chain) for chain in key], dtype=float)
     response_sizes = np.array([len(chain) for chain in response], dtype=float)
@@ -89,7 +77,7 @@ def b_cubed_counts(key: Sequence[Chain], response: Sequence[Chain]) -> Counts:
 
 
 def ceaf_counts(key: Sequence[Chain], response: Sequence[Chain]) -> Counts:
-    """Chains, each compared with at most one of the other side."""
+    """Chains, each aligned with at most one chain of the other side."""
     sizes = np.array([[len(k) + len(r) for r in response] for k in key], dtype=float).reshape(len(key), len(response))
     similarity = 2 * overlaps(key, response) / sizes
     total = best_assignment(similarity)
@@ -143,7 +131,7 @@ def _links(chains: Sequence[Chain], others: Sequence[Chain]) -> tuple[float, flo
     home: dict[Hashable, Hashable] = {mention: index for index, chain in enumerate(others) for mention in chain}
     found = total = 0
     for chain in chains:
-        # A mention that the other side does not know is a part of its own.
+        # A mention that is not on the other side is a part of its own.
         parts = {home.get(mention, ("alone", mention)) for mention in chain}
         found += len(chain) - len(parts)
         total += len(chain) - 1

@@ -5,7 +5,7 @@
     -> pair score with each span before it: [span; other; span * other; speakers, genre, distance]
     -> antecedent = the best of all pairs and of "none", whose score is 0
 
-The loss is the likelihood of all antecedents in the gold chain together.
+The loss is the negative log-likelihood of all antecedents in the gold chain together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from elmo.tasks.task import TaskModel
 
 Chains = tuple[tuple[Mention, ...], ...]
 _BUCKETS = (1, 2, 3, 4, 5, 8, 16, 32, 64)
-"""Where each bucket of distances begins, after the first (0)."""
+"""The smallest distance of each bucket after the first (0)."""
 _UNKNOWN_SPEAKER = 0
 
 
@@ -38,26 +38,26 @@ class CoreferenceModelSettings(Settings):
 
     hidden_dim: int = setting(200, "Width of each direction of the biLSTM.", at_least=1)
     num_layers: int = setting(1, "Layers of the biLSTM.", at_least=1)
-    max_span_width: int = setting(10, "Tokens of a span, at most.", at_least=1)
-    spans_per_token: float = setting(0.4, "Spans that are kept, for each token of the document.", above=0)
-    max_antecedents: int = setting(250, "Kept spans before a span that may be its antecedent.", at_least=1)
+    max_span_width: int = setting(10, "The largest number of tokens of a span.", at_least=1)
+    spans_per_token: float = setting(0.4, "The number of spans after pruning, for each token of the document.", above=0)
+    max_antecedents: int = setting(250, "The largest number of candidate antecedents of a span.", at_least=1)
     scorer_dim: int = setting(150, "Width of the two hidden layers of both scorers.", at_least=1)
     feature_dim: int = setting(20, "Width of the vectors for width, distance, speaker and genre.", at_least=1)
     pair_dim: int = setting(
         0,
-        "Spans are projected to this width before they are paired; 0 pairs them as they are, which is far slower.",
+        "The width that spans are projected to before they are paired; 0: no projection, which is far slower.",
         at_least=0,
     )
     mention_weight: float = setting(
         0.0,
-        "Weight of the loss of whether each span is a gold mention. The paper has none: spans that are pruned early "
-        "are then never learned, which hurts where documents are few.",
+        "The weight of a loss that classifies each span as a gold mention. The paper has none: spans that are pruned "
+        "are then not trained, which lowers the score if there are few documents.",
         at_least=0,
     )
     lexical_dropout: float = setting(0.5, "On the words.", at_least=0, below=1)
     dropout: float = setting(
         0.2,
-        "In the biLSTM, in the scorers (of pairs after the first layer alone) and on the features.",
+        "In the biLSTM, in the scorers (for pairs only after the first layer) and on the features.",
         at_least=0,
         below=1,
     )
@@ -70,23 +70,23 @@ class DocumentBatch:
     text: TextBatch
     """Its sentences."""
     speakers: Tensor
-    """A number for each token's speaker, (tokens,); 0 is unknown."""
+    """The id of each token's speaker, (tokens,); 0 is unknown."""
     genre: Tensor
     """()"""
     gold: dict[tuple[int, int], int]
-    """Chain, from 1 on, of each mention (first, last token)."""
+    """The chain, counted from 1, of each mention (first, last token)."""
 
 
 @dataclass(frozen=True)
 class _Ranking:
-    """The kept spans and how well each pair fits."""
+    """The spans after pruning and the scores of their pairs."""
 
     first: Tensor
     last: Tensor
     antecedents: Tensor
-    """Kept spans by their number, nearest first, (kept, antecedents)."""
+    """Indices of kept spans, nearest first, (kept, antecedents)."""
     is_real: Tensor
-    """False where a span has fewer before it, (kept, antecedents)."""
+    """False where a span has fewer candidates, (kept, antecedents)."""
     scores: Tensor
     """(kept, 1 + antecedents); the first is "none", always 0."""
     all_first: Tensor
@@ -97,7 +97,7 @@ class _Ranking:
 
 
 class CoreferenceRanker(TaskModel):
-    """Links each mention to one before it."""
+    """Links each mention to an earlier one."""
 
     def __init__(self, settings: CoreferenceModelSettings, num_genres: int, text: TextInput) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class CoreferenceRanker(TaskModel):
         self.mention = dense_layers([self.spans.output_dim, hidden, hidden, 1], dropout=settings.dropout)
         self.project = nn.Linear(self.spans.output_dim, settings.pair_dim) if settings.pair_dim else nn.Identity()
         width = settings.pair_dim or self.spans.output_dim
-        # The pair scorer's first layer in parts: what belongs to one span alone is computed once for each span.
+        # The pair scorer's first layer in parts: the part of a single span is computed once for each span.
         self.of_span, self.of_antecedent = nn.Linear(width, hidden), nn.Linear(width, hidden, bias=False)
         self.of_product = nn.Linear(width, hidden, bias=False)
         self.of_features = nn.Linear(3 * features, hidden, bias=False)
@@ -173,7 +173,7 @@ class CoreferenceRanker(TaskModel):
         return _Ranking(first, last, antecedents, is_real, scores, all_first, all_last, all_scores)
 
     def _antecedents(self, num_kept: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Each kept span's nearest ones before it, and whether there are so many."""
+        """The nearest spans before each kept span, and a mask of those that exist."""
         most = max(1, min(self.settings.max_antecedents, num_kept - 1))
         before = torch.arange(num_kept, device=device)[:, None] - torch.arange(1, most + 1, device=device)
         return before.clamp_min(0), before >= 0
@@ -200,7 +200,7 @@ class CoreferenceRanker(TaskModel):
 
 
 def chains_of_links(mentions: Sequence[Mention], links: Sequence[int | None]) -> Chains:
-    """Mentions that are linked to one another, directly or not; a mention without any link is in no chain.
+    """Chains of mentions that are linked, directly or not; a mention without links is in no chain.
 
     >>> chains_of_links([Mention(0, 1), Mention(3, 4), Mention(5, 6)], [None, 0, None])
     ((Mention(start=0, end=1), Mention(start=3, end=4)),)

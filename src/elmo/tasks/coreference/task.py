@@ -1,4 +1,4 @@
-"""Coreference as a task: settings, batches, scores, and what predictions look like."""
+"""Coreference as a task: settings, batches, scores, and the form of predictions."""
 
 from __future__ import annotations
 
@@ -11,35 +11,32 @@ from typing import Any
 import torch
 
 from elmo.errors import ConfigError
-from elmo.settings import Settings, setting
+from elmo.settings import setting
 from elmo.tasks.coreference.data import Document, Mention, read_documents
-from elmo.tasks.coreference.metrics import score_chains
+from elmo.tasks.coreference.metrics import average_f1, score_chains
 from elmo.tasks.coreference.model import Chains, CoreferenceModelSettings, CoreferenceRanker, DocumentBatch
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.tag_schemes import LabelledSpan
 from elmo.tasks.layers.text_batches import TextIndexer
 from elmo.tasks.reading import tokenized_lines
 from elmo.tasks.span_labelling import bracketed
-from elmo.tasks.task import Drawing, Inventory, PaperRow, Purpose, Task, TaskSettings
+from elmo.tasks.task import DataSettings, Drawing, Inventory, PaperRow, Purpose, Task, TaskSettings
 from elmo.tasks.training_settings import TrainingSettings
 
 
 @dataclass(frozen=True)
-class CoreferenceDataSettings(Settings):
+class CoreferenceDataSettings(DataSettings):
     """How files are read."""
 
-    singletons: bool = setting(False, "Keep chains of a single mention in the gold data; the model cannot predict any.")
+    singletons: bool = setting(False, "Keep chains of one mention in the gold data; the model cannot predict them.")
     max_sentences: int = setting(
         0, "Longer documents are split into pieces of this many sentences for training; 0 keeps them whole.", at_least=0
     )
-    tokenizer: str = setting("ptb-like", "For raw text that is to be resolved.")
 
 
 @dataclass(frozen=True)
 class CoreferenceSettings(TaskSettings):
-    """Every setting of the task."""
-
-    presets = Path(__file__).parent / "presets"
+    """All settings of the task."""
 
     training: TrainingSettings = setting(TrainingSettings(batch_size=1))
     data: CoreferenceDataSettings = setting(CoreferenceDataSettings())
@@ -48,11 +45,13 @@ class CoreferenceSettings(TaskSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.training.batch_size != 1:
-            raise ConfigError(f"training.batch_size is {self.training.batch_size}; coreference needs 1: a document.")
+            raise ConfigError(
+                f"training.batch_size is {self.training.batch_size}; expected 1: a batch is one document."
+            )
 
 
 class Coreference(Task[Document, Chains, CoreferenceSettings]):
-    """Which mentions of a text mean the same thing."""
+    """Which mentions of a text refer to the same thing."""
 
     name = "coreference"
     headline = "average_f1"
@@ -61,15 +60,8 @@ class Coreference(Task[Document, Chains, CoreferenceSettings]):
     example = "Anna called her brother .\nHe told her that he was late ."
     drawing = Drawing("clusters", "chains", text=("sentences",))
     paper = PaperRow(
-        number=4,
-        baseline=67.2,
-        elmo=70.4,
-        reduction=9.8,
-        files=(
-            "coref/ontogum/train.free.gold_conll",
-            "coref/ontogum/dev.free.gold_conll",
-            "coref/ontogum/test.free.gold_conll",
-        ),
+        *(4, 67.2, 70.4, 9.8),
+        files="coref/ontogum/{train,dev,test}.free.gold_conll",
         quick=("training.fraction=0.5", "training.epochs=2"),
     )
 
@@ -86,8 +78,10 @@ class Coreference(Task[Document, Chains, CoreferenceSettings]):
         for number, block in enumerate(text.strip("\n").split("\n\n"), start=1):
             starts = [0, *accumulate(len(row) + 1 for row in block.split("\n"))]
             lines = list(tokenized_lines(block, settings.data.tokenizer))
-            sentences = tuple(found.tokens for _, found in lines)
-            offsets = [[(starts[row - 1] + a, starts[row - 1] + b) for a, b in found.offsets] for row, found in lines]
+            sentences = tuple(found.tokens for _, (found,) in lines)
+            offsets = [
+                [(starts[row - 1] + a, starts[row - 1] + b) for a, b in found.offsets] for row, (found,) in lines
+            ]
             if sentences:
                 line = 1 + text.count("\n", 0, position)
                 documents.append(Document(f"document {number}", 0, sentences, line=line, offsets=offsets))
@@ -111,31 +105,21 @@ class Coreference(Task[Document, Chains, CoreferenceSettings]):
         names: dict[str, int] = {"": 0}
         speakers = [names.setdefault(name, len(names)) for sentence in document.speakers for name in sentence]
         genres = inventory["genres"]
-        # An unknown genre gets a number of its own, whose embedding is never trained.
+        # An unknown genre has an id of its own, whose embedding is never trained.
         genre = genres.index(document.genre) if document.genre in genres else len(genres)
         gold: dict[tuple[int, int], int] = {}
         for number, chain in enumerate(document.chains, start=1):
             for mention in chain:
                 gold.setdefault((mention.start, mention.end - 1), number)
-        return DocumentBatch(
-            indexer.batch(document.sentences),
-            torch.tensor(speakers or [0] * len(document.tokens)),
-            torch.tensor(genre),
-            gold,
-        )
+        speaker_ids = torch.tensor(speakers or [0] * len(document.tokens))
+        return DocumentBatch(indexer.batch(document.sentences), speaker_ids, torch.tensor(genre), gold)
 
     def score(self, examples: Sequence[Document], predictions: Sequence[Chains]) -> dict[str, float]:
-        scores = score_chains([example.chains for example in examples], predictions)
-        return {
-            "average_f1": scores.average,
-            "muc_f1": scores.muc.f1,
-            "b_cubed_f1": scores.b_cubed.f1,
-            "ceaf_f1": scores.ceaf.f1,
-            "mention_f1": scores.mentions.f1,
-        }
+        totals = score_chains([example.chains for example in examples], predictions)
+        return {"average_f1": average_f1(totals), **{f"{name}_f1": counts.f1 for name, counts in totals.items()}}
 
     def show(self, example: Document, prediction: Chains) -> str:
-        """The sentences, each mention in brackets with its chain's number."""
+        """The sentences with each mention in brackets, with the number of its chain."""
         spans = [
             LabelledSpan(str(number), *mention)
             for number, mentions in enumerate(prediction, start=1)
@@ -160,7 +144,7 @@ class Coreference(Task[Document, Chains, CoreferenceSettings]):
 
 
 def cut(document: Document, max_sentences: int) -> list[Document]:
-    """A document in pieces of whole sentences; a chain keeps its mentions inside a piece, if they are at least two."""
+    """Split a document between sentences; chains keep the mentions inside a piece, if there are at least two."""
     pieces, token = [], 0
     for begin in range(0, len(document.sentences), max_sentences):
         part = slice(begin, begin + max_sentences)

@@ -3,7 +3,7 @@
     dot         s_ij = a_i . b_j                                   entailment, sentiment
     trilinear   s_ij = w_a . a_i + w_b . b_j + w_ab . (a_i * b_j)  question answering (Seo et al. 2017)
 
-Padding gets no weight. Left out: what each model does with the result.
+Padding has weight zero.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 _NEVER = -1e30
-"""A score whose softmax weight is exactly zero; finite, so that a row of padding gives no NaN."""
+"""A score with a softmax weight of exactly zero; finite, so that a row of padding does not become NaN."""
 
 
 def masked_softmax(scores: Float[Tensor, "*shape"], mask: Bool[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -38,7 +38,7 @@ def dot_scores(
 
 
 class TrilinearScores(nn.Module):
-    """Learned scores of pairs of tokens."""
+    """The trilinear score of each pair of tokens."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

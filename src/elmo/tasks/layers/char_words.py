@@ -1,7 +1,7 @@
 """A task model's own character CNN: the characters of a word -> one vector (paper, section 4).
 
 It is much smaller than the biLM's and is trained on the task's data only, with and without ELMo. Each distinct word of
-a batch is computed once. Unlike in the biLM, padding has no effect: the vector depends on the word alone.
+a batch is computed once. Unlike in the biLM, padding has no effect: the vector depends only on the word.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class CharWordsSettings(Settings):
     """The character CNN of a task model."""
 
     character_dim: int = setting(16, "Width of a character's vector.", at_least=1)
-    widths: tuple[int, ...] = setting((3,), "Characters that a filter sees; [] turns the CNN off.", at_least=1)
+    widths: tuple[int, ...] = setting((3,), "Widths of the filters in characters; [] turns the CNN off.", at_least=1)
     num_filters: int = setting(128, "Filters of each width.", at_least=1)
-    max_characters: int = setting(25, "Bytes of a word that are read, its two boundaries included.", at_least=3)
+    max_characters: int = setting(25, "The largest number of bytes of a word, with its two boundaries.", at_least=3)
 
     @property
     def output_dim(self) -> int:
@@ -47,15 +47,15 @@ class CharWords(nn.Module):
         )
 
     def forward(self, characters: Int[Tensor, "words characters"]) -> Float[Tensor, "words dim"]:
-        """Ids as `CharacterScheme.spell` gives them, padded to the longest word."""
+        """Ids as in `CharacterScheme.spell`, padded to the longest word."""
         widest = max(self.settings.widths)
         padded = nn.functional.pad(characters, (0, widest - 1), value=self.padding)
         embedded = self.embedding(padded).transpose(1, 2)
-        # A window counts if it begins inside the word; positions after its end are zeros.
+        # Only windows that start inside the word count; positions after its end are zeros.
         begins_inside = (characters != self.padding)[:, None, :]
         found = []
         for width, convolution in zip(self.settings.widths, self.convolutions, strict=True):
             windows = convolution(embedded)[:, :, : characters.shape[1]]
-            assert windows.shape[2] == characters.shape[1], f"every character begins a window of width {width}"
+            assert windows.shape[2] == characters.shape[1], f"a window of width {width} at every character"
             found.append(windows.masked_fill(~begins_inside, -torch.inf).amax(dim=2).relu())
         return torch.cat(found, dim=1)

@@ -10,60 +10,50 @@ ones get low scores from the data too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from elmo.tasks.layers.tag_schemes import Scheme, may_end, may_follow, may_start
+from elmo.tasks.layers.tag_schemes import OUTSIDE, Scheme, may_follow
 
 FORBIDDEN = -1e4
-"""Added to the score of what is not allowed; finite, so that a sentence always has some best sequence."""
+"""Added to the score of a forbidden transition; finite, so that every sentence has a best sequence."""
 
 
-@dataclass(frozen=True)
-class TagConstraints:
-    """Which tags may start, end and follow each other, as scores: 0 allowed, `FORBIDDEN` not."""
+class TagConstraints(nn.Module):
+    """Which tags may start, end and follow each other in a scheme, as scores: 0 allowed, `FORBIDDEN` not."""
 
     transition: Tensor
     """(before, after)"""
     start: Tensor
     end: Tensor
 
-    @classmethod
-    def of(cls, tags: Sequence[str], scheme: Scheme) -> TagConstraints:
-        """The rules of a scheme."""
-
-        def scores(allowed: Sequence[object]) -> Tensor:
-            return torch.tensor(allowed, dtype=torch.bool).logical_not().float() * FORBIDDEN
-
-        return cls(
-            scores([[may_follow(before, tag, scheme) for tag in tags] for before in tags]),
-            scores([may_start(tag, scheme) for tag in tags]),
-            scores([may_end(tag, scheme) for tag in tags]),
-        )
+    def __init__(self, tags: Sequence[str], scheme: Scheme) -> None:
+        super().__init__()
+        allowed = {
+            "transition": [[may_follow(before, tag, scheme) for tag in tags] for before in tags],
+            "start": [may_follow(OUTSIDE, tag, scheme) for tag in tags],
+            "end": [may_follow(tag, OUTSIDE, scheme) for tag in tags],
+        }
+        for name, values in allowed.items():
+            scores = torch.tensor(values, dtype=torch.bool).logical_not().float() * FORBIDDEN
+            self.register_buffer(name, scores, persistent=False)
 
 
 class ConditionalRandomField(nn.Module):
     """Transition scores between tags, learned together with the emissions."""
 
-    constraint_transition: Tensor
-    constraint_start: Tensor
-    constraint_end: Tensor
-
-    def __init__(self, num_tags: int, *, constraints: TagConstraints | None = None) -> None:
+    def __init__(self, tags: Sequence[str], scheme: Scheme) -> None:
         super().__init__()
+        num_tags = len(tags)
+        self.constraints = TagConstraints(tags, scheme)
         self.transition = nn.Parameter(torch.empty(num_tags, num_tags))
         self.start = nn.Parameter(torch.empty(num_tags))
         self.end = nn.Parameter(torch.empty(num_tags))
         nn.init.xavier_normal_(self.transition)
         nn.init.normal_(self.start, std=0.1)
         nn.init.normal_(self.end, std=0.1)
-        zeros = TagConstraints(torch.zeros(num_tags, num_tags), torch.zeros(num_tags), torch.zeros(num_tags))
-        constraints = constraints or zeros
-        for name in ("transition", "start", "end"):
-            self.register_buffer(f"constraint_{name}", getattr(constraints, name), persistent=False)
 
     def forward(
         self,
@@ -102,13 +92,9 @@ class ConditionalRandomField(nn.Module):
         self, emissions: Float[Tensor, "batch tokens tags"], mask: Bool[Tensor, "batch tokens"]
     ) -> list[list[int]]:
         """Each sentence's best allowed tags."""
-        return viterbi(
-            emissions,
-            mask,
-            transition=self.transition + self.constraint_transition,
-            start=self.start + self.constraint_start,
-            end=self.end + self.constraint_end,
-        )
+        rules = self.constraints
+        start, end = self.start + rules.start, self.end + rules.end
+        return viterbi(emissions, mask, transition=self.transition + rules.transition, start=start, end=end)
 
 
 def viterbi(

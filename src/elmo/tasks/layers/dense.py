@@ -8,7 +8,7 @@ from torch import nn
 
 
 def dense_layers(dims: list[int], *, dropout: float = 0.0, last_is_linear: bool = True) -> nn.Sequential:
-    """Linear layers of these widths, input first: relu and dropout after each, the last one bare if it gives scores."""
+    """Linear layers of these widths, input first, each with relu and dropout; the last without if it is linear."""
     parts: list[nn.Module] = []
     for index, (before, after) in enumerate(pairwise(dims)):
         parts.append(nn.Linear(before, after))

@@ -5,8 +5,8 @@
     beside  = [h; ELMo]            place "output" or "both": what the layers above the RNN read
 
 Each place has its own softmax weights and gamma; the biLM runs once for both. Without a biLM (the baseline) the same
-model is built on the words alone. The layers of a frozen biLM come with the batch; those of a biLM
-that is trained are computed here.
+model is built on the words only. The layers of a frozen biLM are part of the batch; those of a biLM that is trained are
+computed here.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Place = Literal["input", "output", "both"]
 class WordSettings(Settings):
     """The words of a task model, the same with and without ELMo."""
 
-    dim: int = setting(100, "Width of a word vector; a file of vectors brings its own.", at_least=1)
+    dim: int = setting(100, "Width of a word vector, if there is no file of vectors.", at_least=1)
     vectors: str = setting("", "A GloVe or word2vec text file; without one, vectors are learned from the task's data.")
-    learn: bool = setting(True, "Whether vectors from a file are trained; without a file they always are.")
+    learn: bool = setting(True, "Train the vectors of a file, too.")
     normalize: bool = setting(
         False,
-        "Scale a file's vectors to variance 1, as the initial weights of a model expect it. Small vectors, such as "
-        "word2vec's, make attention almost uniform at first and slow to learn.",
+        "Scale a file's vectors to variance 1, which the initialization of the models expects. With smaller vectors, "
+        "such as word2vec's, attention is almost uniform at first and learns slowly.",
     )
-    min_count: int = setting(2, "Occurrences that a word without a vector needs to get one.", at_least=0)
+    min_count: int = setting(2, "A word that is not in the file gets a vector if it occurs this often.", at_least=0)
     max_vectors: int = setting(
-        50_000, "How many of the file's first words are kept besides those of the data, for later texts.", at_least=0
+        50_000, "The number of the file's first words that are used beside those of the data.", at_least=0
     )
 
 
@@ -51,15 +51,15 @@ class ElmoSettings(Settings):
     place: Place = setting("input", "At the input of the task's RNN, at its output, or both.")
     dropout: float = setting(0.5, "On ELMo's vectors.", at_least=0, below=1)
     penalty: float = setting(
-        0.001, "lambda: pulls the mix weights towards the plain average; 1 nearly fixes them.", at_least=0
+        0.001, "lambda, the regularization of the mix weights towards the average; 1 nearly fixes them.", at_least=0
     )
     layer_norm: bool = setting(False, "Normalize each layer before mixing.")
-    layers: tuple[int, ...] = setting((), "Which layers are mixed, 0 being the tokens: [] all, [-1] the last.")
+    layers: tuple[int, ...] = setting((), "The layers that are mixed; 0 is the token layer. [] all, [-1] the last.")
     finetune_epochs: float = setting(
-        0.0, "Epochs in which the biLM is fine-tuned on the training text first, labels ignored.", at_least=0
+        0.0, "Epochs of fine-tuning the biLM on the training text, without labels, before the task.", at_least=0
     )
-    learning_rate: float = setting(0.0, "The biLM's own learning rate; 0 keeps it frozen.", at_least=0)
-    precision: Literal["float16", "float32"] = setting("float16", "Of the cached layers of a frozen biLM.")
+    learning_rate: float = setting(0.0, "The learning rate of the biLM; 0: it is frozen.", at_least=0)
+    precision: Literal["float16", "float32"] = setting("float16", "The precision of a frozen biLM's cached layers.")
 
     @property
     def is_frozen(self) -> bool:
@@ -68,27 +68,24 @@ class ElmoSettings(Settings):
 
 @dataclass(frozen=True)
 class TextSettings(Settings):
-    """What a task model sees of a token."""
+    """The input of a task model."""
 
     words: WordSettings = setting(WordSettings())
     characters: CharWordsSettings = setting(CharWordsSettings())
-    max_tokens: int = setting(2000, "A longer text is refused before it fills the memory.", at_least=1)
+    max_tokens: int = setting(2000, "The largest number of tokens of a text; longer ones are refused.", at_least=1)
 
 
 @dataclass(frozen=True)
 class TextVectors:
-    """A batch of texts, ready for a task's RNN."""
+    """The vectors of a batch of texts."""
 
-    words: Tensor
-    """(batch, tokens, words): without ELMo."""
     input: Tensor
     """(batch, tokens, input)"""
     at_output: Tensor | None
     """(batch, tokens, elmo)"""
-    mask: Tensor
 
     def beside(self, hidden: Tensor) -> Tensor:
-        """[h; ELMo], or h alone if ELMo is not at the output."""
+        """[h; ELMo], or only h if ELMo is not at the output."""
         return hidden if self.at_output is None else torch.cat([hidden, self.at_output], dim=-1)
 
 
@@ -103,7 +100,7 @@ class TextInput(nn.Module):
         bilm: PretrainedBiLM | None = None,
         elmo: ElmoSettings | None = None,
     ) -> None:
-        """`word_table`: a row for each word, padding first (`word_vectors.embedding_table`)."""
+        """`word_table`: a row for each word; the first is padding (`word_vectors.embedding_table`)."""
         super().__init__()
         self.settings = settings
         self.elmo_settings = elmo or ElmoSettings()
@@ -128,11 +125,11 @@ class TextInput(nn.Module):
 
     @property
     def input_dim(self) -> int:
-        """Width of what the task's RNN reads."""
+        """Width of the input of the task's RNN."""
         return self.words_dim + self._elmo_dim("input")
 
     def beside_dim(self, hidden_dim: int) -> int:
-        """Width of `TextVectors.beside` for an RNN of some width."""
+        """Width of `TextVectors.beside` for an RNN of this width."""
         return hidden_dim + self._elmo_dim("output")
 
     def forward(self, text: TextBatch) -> TextVectors:
@@ -142,11 +139,10 @@ class TextInput(nn.Module):
             parts.append(spelt[text.places])
         words = torch.cat(parts, dim=-1)
         at_input, at_output = self._elmo_vectors(text)
-        joined = words if at_input is None else torch.cat([words, at_input], dim=-1)
-        return TextVectors(words, joined, at_output, text.mask)
+        return TextVectors(words if at_input is None else torch.cat([words, at_input], dim=-1), at_output)
 
     def penalty(self) -> Tensor | float:
-        """lambda * |w|^2, to be added to the loss."""
+        """lambda * |w|^2, a term of the loss."""
         return 0.0 if self.elmo is None else self.elmo.penalty(self.elmo_settings.penalty)
 
     def _elmo_vectors(self, text: TextBatch) -> tuple[Tensor | None, Tensor | None]:

@@ -1,6 +1,6 @@
 """Bidirectional RNNs over padded texts, with variational dropout on the input of each layer.
 
-Padding is not read: the backward direction starts at a text's own last token. On CPUs the layers run through
+Padding is not read: the backward direction starts at the last token of each text. On CPUs the layers run in
 `fused_rnn.py`. Left out: the alternating highway LSTM of semantic roles (`highway_lstm.py`).
 """
 
@@ -20,7 +20,7 @@ _WEIGHT_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 class BidirectionalRnn(nn.Module):
-    """Layers of LSTMs or GRUs in both directions; every layer sees both directions of the one below."""
+    """Layers of LSTMs or GRUs in both directions; every layer reads both directions of the one below."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class BidirectionalRnn(nn.Module):
 
 
 def _initialise(layer: nn.Module, hidden_dim: int, *, is_lstm: bool) -> None:
-    """Orthogonal recurrence, and LSTMs that remember at first (forget gates open)."""
+    """Orthogonal recurrent weights, and a bias of 1 for the forget gates of LSTMs."""
     for name, parameter in layer.named_parameters():
         if "weight_hh" in name:
             for gate in parameter.data.split(hidden_dim):

@@ -5,7 +5,7 @@ weight. Here a layer's inputs are one product for all tokens, a step is one smal
 operations, and each weight's gradient is one product over the whole batch at the end. Weights and results are those of
 `nn.LSTM` and `nn.GRU` (`tests/tasks/layers/test_fused_rnn.py`). GPUs use torch's own fused kernels.
 
-Packed texts (torch's `PackedSequence`) hold the first tokens of all texts, then the second ones, longest text first;
+Packed texts (torch's `PackedSequence`) are the first tokens of all texts, then the second ones, longest text first;
 `batch_sizes` is the number of texts at each step. A step's texts are therefore always the first rows of the state.
 """
 
@@ -43,7 +43,7 @@ def run_lstm(data: Tensor, steps: Steps, weights: Sequence[Tensor]) -> Tensor:
 
 
 def run_gru(data: Tensor, steps: Steps, weights: Sequence[Tensor]) -> Tensor:
-    """The same for a GRU."""
+    """Hidden states of one direction of a GRU."""
     result: Tensor = _Gru.apply(steps, data, *weights)
     return result
 
@@ -55,7 +55,7 @@ class _Lstm(torch.autograd.Function):
     def forward(context: Any, steps: Steps, data: Tensor, *weights: Tensor) -> Tensor:
         input_weight, recurrent_weight, bias = weights
         dim = recurrent_weight.shape[1]
-        # One buffer takes, in turn, what the input says, the sums, and the activated gates.
+        # One buffer contains, in turn, the projected inputs, the sums, and the activated gates.
         gates = torch.addmm(bias, data, input_weight.T)
         outputs, before, cells_before, tanhs = (data.new_empty(len(data), dim) for _ in range(4))
         hidden, cell = (data.new_zeros(steps.batch_sizes[0], dim) for _ in range(2))
@@ -133,7 +133,7 @@ class _Gru(torch.autograd.Function):
     def backward(context: Any, *output_gradients: Tensor) -> tuple[Tensor | None, ...]:
         data, input_weight, recurrent_weight, gates, before, candidates = context.saved_tensors
         dim = recurrent_weight.shape[1]
-        # The two sides differ in n alone: the recurrent one passes through r.
+        # The gradients of the two sides differ only in n: the recurrent one is multiplied by r.
         d_input, d_recurrent = torch.empty_like(gates), torch.empty_like(gates)
         d_hidden = data.new_zeros(context.steps.batch_sizes[0], dim)
         for rows, size in reversed(context.steps.rows()):

@@ -2,7 +2,7 @@
 
     [i, f, o, r] = sigmoid(W_x x + W_h h' + b)       g = tanh(W_x x + W_h h' + b)
     c = f * c' + i * g
-    h = dropout(r * o * tanh(c) + (1 - r) * W_s x)   the highway: how much of the layer below passes through
+    h = dropout(r * o * tanh(c) + (1 - r) * W_s x)   the highway: the fraction of the layer below that passes through
 
 Odd layers read from left to right, even ones from right to left; each reads the one below. The dropout zeroes the same
 features of h at every token.
@@ -25,11 +25,11 @@ from elmo.tasks.layers.dropout import keep_mask
 from elmo.tasks.layers.fused_rnn import Steps
 
 NUM_GATES = 5
-"""i, f, o, r and g; the highway's W_s x stands behind them in the input's projection."""
+"""i, f, o, r and g; in the input's projection the highway's W_s x follows them."""
 
 
 class AlternatingHighwayLstm(nn.Module):
-    """A stack of layers that change direction."""
+    """A stack of layers in alternating directions."""
 
     def __init__(self, input_dim: int, hidden_dim: int, *, num_layers: int = 8, dropout: float = 0.1) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class HighwayLstmLayer(nn.Module):
 
 
 class _HighwayLstm(torch.autograd.Function):
-    """A layer with its gradient. A step's rows are the first `size` texts, so states only grow or shrink at the end."""
+    """A layer with its gradient. A step's rows are the first `size` texts, so states grow and shrink at the end."""
 
     @staticmethod
     def forward(context: Any, steps: Steps, keep: Tensor | None, data: Tensor, *weights: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ class _HighwayLstm(torch.autograd.Function):
         hidden_dim = recurrent_weight.shape[1]
         cut = NUM_GATES * hidden_dim
         projected = data @ input_weight.T
-        # The gates' buffer takes, in turn, what the input says, the sums, and the activated gates.
+        # The gates' buffer contains, in turn, the projected inputs, the sums, and the activated gates.
         gates, highway = projected[:, :cut], projected[:, cut:]
         gates += bias
         total = len(data)
@@ -122,7 +122,7 @@ class _HighwayLstm(torch.autograd.Function):
         hidden_dim = recurrent_weight.shape[1]
         gates, highway = projected[:, : NUM_GATES * hidden_dim], projected[:, NUM_GATES * hidden_dim :]
         d_projected = torch.empty_like(projected)
-        # What each token saw as "the hidden state before": zero where a text begins.
+        # The previous hidden state of each token: zero at the start of a text.
         before = torch.zeros_like(hiddens)
         order = context.steps.rows()
         d_hidden = d_cell = data.new_zeros(0, hidden_dim)

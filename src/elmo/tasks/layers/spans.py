@@ -1,7 +1,6 @@
 """Spans as candidates for mentions (Lee et al. 2017): all of them, their vectors, and the best that do not cross.
 
-A span is given by its first and its last token, both included, counted over the sentences of a
-document.
+A span is its first and its last token, both included, counted over the sentences of a document.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from elmo.tasks.layers.attention import masked_softmax
 def enumerate_spans(
     sentence_lengths: Sequence[int], max_width: int
 ) -> tuple[Int[Tensor, " spans"], Int[Tensor, " spans"]]:
-    """First and last tokens of all spans up to a width that stay inside a sentence, in the order of the document.
+    """First and last tokens of all spans inside a sentence, up to a width, in the order of the document.
 
     >>> enumerate_spans([2, 1], max_width=2)
     (tensor([0, 0, 1, 2]), tensor([0, 1, 1, 2]))
@@ -53,7 +52,7 @@ class SpanRepresentation(nn.Module):
         inside = offsets <= widths[:, None]
         tokens = torch.where(inside, first[:, None] + offsets, first[:, None])
         weights = masked_softmax(self.head_score(context).squeeze(-1)[tokens], inside)
-        # Spreading the weights over the document and multiplying once is far cheaper than gathering every span's words.
+        # One product with the weights spread over the document is far cheaper than gathering the words of every span.
         spread = weights.new_zeros(len(first), len(words)).scatter_add(1, tokens, weights)
         return torch.cat([context[first], context[last], spread @ words, self.width_embedding(widths)], dim=-1)
 
@@ -67,7 +66,7 @@ def keep_best(
     """
     firsts, lasts = first.tolist(), last.tolist()
     kept: list[int] = []
-    # Of the kept spans: how far right those that begin at a token reach, and how far left those that end there.
+    # Of the kept spans: the last end of those that start at a token, and the first start of those that end there.
     reaches_right: dict[int, int] = {}
     reaches_left: dict[int, int] = {}
     for span in torch.argsort(scores.detach(), descending=True, stable=True).tolist():

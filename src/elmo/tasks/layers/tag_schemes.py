@@ -5,8 +5,7 @@
     IOB2      B-ORG  O         B-PER  O      O    B-LOC      every span begins with B-
     BIOUL     U-ORG  O         U-PER  O      O    U-LOC      begin, inside, last of a span; unit = a span of one token
 
-Examples hold spans; files and models use tags. BIOES is BIOUL with other
-letters (E for L, S for U) and is read as such.
+Examples have spans; files and models use tags. BIOES is BIOUL with other letters (E for L, S for U).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _BIOES_TO_BIOUL = {"E": "L", "S": "U"}
 
 
 class LabelledSpan(NamedTuple):
-    """Tokens start ... end - 1, and what they are."""
+    """Tokens start ... end - 1 and their label."""
 
     label: str
     start: int
@@ -30,7 +29,7 @@ class LabelledSpan(NamedTuple):
 
 
 class TagError(InputError):
-    """A tag that is not allowed at its place; `index` is its token."""
+    """A tag that is not allowed at its position; `index` is its token."""
 
     def __init__(self, index: int, found: str, expected: str) -> None:
         super().__init__(f"token {index + 1}: found {found}; expected {expected}.")
@@ -48,9 +47,7 @@ def split_tag(tag: str, index: int = 0) -> tuple[str, str]:
     letter, dash, label = tag.partition("-")
     letter = _BIOES_TO_BIOUL.get(letter, letter)
     if letter not in ("B", "I", "L", "U") or not dash or not label:
-        raise TagError(
-            index, f"the tag {tag!r}", "O, or one of B- I- L- U- (E- S-) with a type behind it, such as B-LOC"
-        )
+        raise TagError(index, f"the tag {tag!r}", "O, or one of B- I- L- U- (E- S-) followed by a type, such as B-LOC")
     return letter, label
 
 
@@ -72,8 +69,8 @@ def guess_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
 def spans_of_tags(tags: Sequence[str], scheme: Scheme, *, strict: bool = True) -> tuple[LabelledSpan, ...]:
     """The spans that tags encode.
 
-    `strict` refuses what the scheme does not allow. Otherwise a span without its beginning starts at its first tag, and
-    a span without its end ends before the next tag that cannot continue it, as in conlleval.
+    `strict` raises an error for tags that the scheme does not allow. Otherwise a span without a beginning starts at its
+    first tag, and a span without an end ends before the next tag that cannot continue it, as in conlleval.
     """
     spans: list[LabelledSpan] = []
     start, before = 0, OUTSIDE
@@ -109,23 +106,13 @@ def tags_of_spans(spans: Iterable[LabelledSpan], num_tokens: int, scheme: Scheme
 
 
 def tags_of_labels(labels: Iterable[str], scheme: Scheme) -> list[str]:
-    """Every tag that a scheme has for some labels; O first."""
+    """All tags of a scheme for these labels; O first."""
     letters = {"iob1": "BI", "iob2": "BI", "bioul": "BIUL"}[scheme]
     return [OUTSIDE, *(f"{letter}-{label}" for label in labels for letter in letters)]
 
 
-def may_start(tag: str, scheme: Scheme) -> bool:
-    """Whether a sentence may begin with this tag."""
-    return may_follow(OUTSIDE, tag, scheme)
-
-
-def may_end(tag: str, scheme: Scheme) -> bool:
-    """Whether a sentence may end with this tag."""
-    return may_follow(tag, OUTSIDE, scheme)
-
-
 def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
-    """Whether `tag` may follow `before`."""
+    """Whether `tag` may follow `before`; the start and the end of a sentence count as O."""
     (letter_before, label_before), (letter, label) = split_tag(before), split_tag(tag)
     same = label == label_before
     if scheme == "bioul":
@@ -140,9 +127,9 @@ def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
 
 
 def _misplaced(tags: Sequence[str], index: int, scheme: Scheme) -> TagError:
-    """The error for a tag that may not follow the one before it; `index` may be the sentence's end."""
+    """The error about a tag that may not follow the one before it; `index` may be the end of the sentence."""
     before, tag = tags[index - 1] if index else OUTSIDE, (*tags, OUTSIDE)[index]
     labels = dict.fromkeys(label for _, label in map(split_tag, (before, tag)) if label)
     allowed = [each for each in tags_of_labels(labels, scheme) if may_follow(before, each, scheme)]
-    found = f"{tag} after {before}" if index < len(tags) else f"the sentence's end after {before}"
+    found = f"{tag} after {before}" if index < len(tags) else f"the end of the sentence after {before}"
     return TagError(min(index, len(tags) - 1), found, f"one of {', '.join(allowed)} (scheme {scheme})")

@@ -1,16 +1,16 @@
-"""Token lists -> what a task model's input reads: word ids, spellings, and the biLM's layers if there is ELMo.
+"""Token lists -> the input of a task model: word ids, spellings, and the layers of a frozen biLM.
 
     [["a", "cat"], ["a"]]  ->  word_ids [[2, 3], [2, 0]];  spellings of "a", "cat";  places [[1, 2], [1, 0]]
 
-A frozen biLM's layers come from a `LayerSource`, cached or computed when asked for, as part of the batch. A biLM that
-is trained with the task runs inside the model instead, on the tokens.
+A frozen biLM's layers are part of the batch; they come from a `LayerSource`, cached or computed at every call. A biLM
+that is trained with the task runs inside the model instead, on the tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -22,20 +22,14 @@ from elmo.text.batches import number_words, spell_words
 from elmo.text.characters import CharacterScheme
 
 Sentences = Sequence[Sequence[str]]
+LayerSource = Callable[[Sentences], list[NDArray[Any]]]
+"""Gives the layers of a frozen biLM, (layers, tokens, dim) for each sentence."""
 T = TypeVar("T")
-
-
-@runtime_checkable
-class LayerSource(Protocol):
-    """Where the layers of a frozen biLM come from."""
-
-    def layers(self, sentences: Sentences) -> list[NDArray[Any]]:
-        """(layers, tokens, dim) for each sentence."""
 
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Texts as a task model reads them."""
+    """A batch of texts for a task model."""
 
     tokens: Sentences
     word_ids: Tensor
@@ -43,7 +37,7 @@ class TextBatch:
     spellings: Tensor
     """Character ids of the batch's distinct words, (words, characters)."""
     places: Tensor
-    """Which spelling each token has, counted from 1, (batch, tokens); 0 is padding."""
+    """The row of each token in `spellings`, counted from 1, (batch, tokens); 0 is padding."""
     mask: Tensor
     """True where there is a token, (batch, tokens)."""
     layers: Tensor | None = None
@@ -52,14 +46,13 @@ class TextBatch:
 
 @dataclass(frozen=True)
 class TextIndexer:
-    """Makes batches for one model."""
+    """Turns texts into batches for one model."""
 
     words: WordIndex
     characters: CharacterScheme
     source: LayerSource | None = None
 
     def batch(self, sentences: Sentences) -> TextBatch:
-        """Every text needs at least one token."""
         assert all(sentences), "every text has a token"
         found = number_words(sentences)
         real = np.arange(found.positions.shape[1]) < found.lengths[:, None]
@@ -71,7 +64,7 @@ class TextIndexer:
             spellings=torch.from_numpy(spell_words(self.characters, found.words)),
             places=torch.from_numpy(places),
             mask=torch.from_numpy(places > 0),
-            layers=None if self.source is None else pad_layers(self.source.layers(sentences)),
+            layers=None if self.source is None else pad_layers(self.source(sentences)),
         )
 
 
@@ -86,7 +79,7 @@ def pad_layers(sentences: Sequence[NDArray[Any]]) -> Tensor:
 
 
 def to_device(batch: T, device: torch.device | str) -> T:
-    """A batch, which may hold batches, with its tensors on a device."""
+    """A batch, and the batches in it, with their tensors on a device."""
     assert is_dataclass(batch)
     changes: dict[str, Any] = {}
     for field in fields(batch):

@@ -3,8 +3,8 @@
     the 0.418 0.24968 -0.41242 ...        GloVe: a word and its numbers on each line
     400000 300                            word2vec: the same after a line with both counts
 
-A word is looked up as it is written, then in lower case. Words that neither the file nor the training text holds share
-one vector, "unknown".
+A word is looked up as it is written, then in lower case. Words that are neither in the file nor in the training text
+share one vector, "unknown".
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ NUM_SPECIAL = 2
 
 @dataclass(frozen=True)
 class WordIndex:
-    """The words that a task model has vectors for."""
+    """The words of a task model's embedding table."""
 
     words: tuple[str, ...] = field(repr=False)
 
     def __len__(self) -> int:
-        """Rows of the table."""
+        """The number of rows of the table."""
         return NUM_SPECIAL + len(self.words)
 
     def id_of(self, word: str) -> int:
-        """The word's row, or its lower-cased form's, or that of unknown words."""
+        """The row of the word, of its lower-case form, or of unknown words."""
         ids = self._ids
         return ids.get(word) or ids.get(word.lower()) or UNKNOWN
 
@@ -62,26 +62,26 @@ class WordVectors:
 
 
 def frequent_words(sentences: Iterable[Sequence[str]], *, min_count: int = 1) -> WordIndex:
-    """The words that occur at least so often, the most frequent first."""
+    """The words that occur at least `min_count` times, the most frequent first."""
     counts = Counter(word for sentence in sentences for word in sentence)
     frequent = [word for word, count in counts.items() if count >= min_count]
     return WordIndex(tuple(sorted(frequent, key=lambda word: (-counts[word], word))))
 
 
 def read_word_vectors(path: Path | str, wanted: Iterable[str], *, first: int = 0) -> WordVectors:
-    """The vectors of the wanted words (as written or in lower case) and of the file's first words."""
+    """The vectors of the wanted words (as written or in lower case) and of the file's `first` words."""
     keep = {form for word in wanted for form in (word, word.lower())}
     words: dict[str, NDArray[np.float32]] = {}
     dim = read = 0
     for line, text in numbered_lines(path):
         if line == 1 and _is_header(text):
             continue
-        # Some published words hold spaces; the numbers are at the end.
+        # Some published words contain spaces; the numbers are at the end.
         fields = text.rstrip(" ").split(" ")
         if not dim:
             dim = len(fields) - 1
             if dim < 1:
-                raise bad_line(path, line, "a line without numbers", "a word and its vector, separated by spaces")
+                raise bad_line(path, line, "no numbers", "a word and its vector, separated by spaces")
         word = " ".join(fields[:-dim])
         read += 1
         if not word:
@@ -91,18 +91,18 @@ def read_word_vectors(path: Path | str, wanted: Iterable[str], *, first: int = 0
         try:
             words[word] = np.array(fields[-dim:], dtype=np.float32)
         except ValueError:
-            raise bad_line(path, line, "something that is not a number", f"a word and {dim} numbers") from None
+            raise bad_line(path, line, repr(text[:60]), f"a word and {dim} numbers") from None
     if not words:
-        raise InputError(f"{path} has vectors for none of the task's words; is it the right language?")
+        raise InputError(f"{path} has no vector for any word of the task. Check that it is in the same language.")
     return WordVectors(tuple(words), np.stack(list(words.values())))
 
 
 def embedding_table(
     index: WordIndex, vectors: WordVectors | None, dim: int, *, seed: int, normalise: bool = False
 ) -> Tensor:
-    """A row for each word: its vector from the file, or random numbers like them; padding is zero, unknown the mean.
+    """A row for each word: its vector, or random numbers with the same mean and spread; padding is 0, unknown the mean.
 
-    Without a file the rows have `dim` numbers. `normalise` scales a file's vectors to variance 1, all alike.
+    Without vectors the rows have `dim` random numbers. `normalise` scales all vectors to variance 1.
     """
     generator = torch.Generator().manual_seed(seed)
     if vectors is None:

@@ -4,7 +4,7 @@
     Universal NER     index word TAG - who    tabs, comments that begin with "# "
     WNUT-17, others   word ... TAG            tabs or spaces
 
-The tag is IOB1, IOB2 or BIOUL (BIOES); "auto" finds out which from the whole file.
+The tags are IOB1, IOB2 or BIOUL (BIOES); "auto" detects the scheme from the whole file.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from elmo.tasks.layers.tag_schemes import LabelledSpan, Scheme, TagError, guess_scheme, spans_of_tags
 from elmo.tasks.reading import (
     Row,
     bad_line,
-    blocks_of_lines,
+    column_blocks,
     numbered_lines,
     require_examples,
     require_same_width,
@@ -36,8 +36,7 @@ class TaggedSentence(Located):
     entities: tuple[LabelledSpan, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Columns:
+class _Columns(NamedTuple):
     word: int
     tag: int
     has_comments: bool
@@ -47,61 +46,53 @@ def read_sentences(path: Path | str, *, scheme: Scheme | Literal["auto"] = "auto
     """All sentences of a file, in order."""
     lines = list(numbered_lines(path))  # once: standard input cannot be read again
     columns = _columns(path, lines)
-    blocks = list(_blocks(path, lines, columns))
+    blocks = []
+    for block in column_blocks(path, is_comment=lambda text: columns.has_comments and text[:2] == "# ", lines=lines):
+        require_same_width(block, at_least=max(2, columns.tag + 1), columns="a word and its tag, like the first line")
+        # A line of its own, with or without an empty line after it.
+        if rows := [row for row in block if row.fields[columns.word] != "-DOCSTART-"]:
+            blocks.append(rows)
     tagged = [[row.fields[columns.tag] for row in block] for block in blocks]
-    chosen: Scheme = _guess(path, blocks, tagged) if scheme == "auto" else scheme
-    # A file whose scheme had to be guessed may have a few errors: a stray I- begins a span.
+    chosen: Scheme = _guess(blocks, tagged) if scheme == "auto" else scheme
+    # A file whose scheme was detected may have a few errors: a stray I- begins a span.
     strict = scheme != "auto" or chosen == "bioul"
     sentences = []
     for block, tags in zip(blocks, tagged, strict=True):
-        with _located(path, block):
+        with _located(block):
             spans = spans_of_tags(tags, chosen, strict=strict)
         tokens = tuple(row.fields[columns.word] for row in block)
         sentences.append(TaggedSentence(tokens, spans, line=block[0].line))
     return require_examples(path, sentences, "sentences")
 
 
-def _blocks(path: Path | str, lines: list[tuple[int, str]], columns: _Columns) -> Iterator[list[Row]]:
-    for block in blocks_of_lines(lines, is_comment=lambda text: columns.has_comments and text.startswith("# ")):
-        at_least = max(2, columns.tag + 1)
-        require_same_width(path, block, at_least=at_least, columns="a word and its tag, like the first line")
-        # A line of its own, with or without an empty line after it.
-        if rows := [row for row in block if row.fields[columns.word] != "-DOCSTART-"]:
-            yield rows
-
-
 def _columns(path: Path | str, lines: list[tuple[int, str]]) -> _Columns:
-    """Where word and tag stand, from the first line that is not a comment."""
+    """The columns of words and tags, from the first line that is not a comment."""
     for line, text in lines:
         if not text.strip() or text.startswith("# "):
             continue
         fields = split_columns(text)
-        # A sentence may begin with a number; the words of Universal NER are counted, and stand before their tags.
-        if len(fields) >= 3 and "\t" in text and fields[0] == "1" and _is_tag(fields[2]):
+        # A sentence may begin with a number; Universal NER counts the words, and their tags follow them.
+        if len(fields) >= 3 and "\t" in text and fields[0] == "1" and (fields[2] == "O" or fields[2][1:2] == "-"):
             return _Columns(word=1, tag=2, has_comments=True)
         if len(fields) < 2:
             raise bad_line(path, line, f"{len(fields)} column", "at least 2 (a word first, its tag last)")
-        return _Columns(word=0, tag=-1, has_comments=False)
+        break
     return _Columns(word=0, tag=-1, has_comments=False)
 
 
-def _is_tag(text: str) -> bool:
-    return text == "O" or text[1:2] == "-"
-
-
 @contextmanager
-def _located(path: Path | str, block: list[Row]) -> Iterator[None]:
-    """Give an error about a tag its file and line."""
+def _located(block: list[Row]) -> Iterator[None]:
+    """Add the file and the line to an error about a tag."""
     try:
         yield
     except TagError as error:
-        raise bad_line(path, block[error.index].line, error.found, error.expected) from error
+        raise block[error.index].bad(error.found, error.expected) from error
 
 
-def _guess(path: Path | str, blocks: list[list[Row]], tagged: list[list[str]]) -> Scheme:
+def _guess(blocks: list[list[Row]], tagged: list[list[str]]) -> Scheme:
     guesses: set[Scheme] = set()
     for block, tags in zip(blocks, tagged, strict=True):
-        with _located(path, block):
+        with _located(block):
             guesses.add(guess_scheme([tags]))
     if "bioul" in guesses:
         return "bioul"

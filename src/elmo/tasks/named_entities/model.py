@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.settings import Settings, setting
-from elmo.tasks.layers.crf import ConditionalRandomField, TagConstraints
+from elmo.tasks.layers.crf import ConditionalRandomField
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.encoders import BidirectionalRnn
 from elmo.tasks.layers.tag_schemes import LabelledSpan, spans_of_tags, tags_of_labels
@@ -50,10 +50,10 @@ class EntityTagger(TaskModel):
             text.input_dim, settings.hidden_dim, num_layers=settings.num_layers, dropout=settings.dropout
         )
         self.emission = nn.Linear(text.beside_dim(self.encoder.output_dim), len(self.tags))
-        self.crf = ConditionalRandomField(len(self.tags), constraints=TagConstraints.of(self.tags, "bioul"))
+        self.crf = ConditionalRandomField(self.tags, "bioul")
 
     def emissions(self, text: TextBatch) -> Tensor:
-        """How well each tag fits each token by itself, (batch, tokens, tags)."""
+        """The score of each tag at each token, without transitions, (batch, tokens, tags)."""
         vectors = self.text(text)
         hidden = self.dropout(self.encoder(vectors.input, text.mask))
         scores: Tensor = self.emission(vectors.beside(hidden))

@@ -1,7 +1,7 @@
 """Exact match and F1 by the rules of SQuAD 1.1; in percent.
 
-An answer is lower-cased, its punctuation and the words a, an, the are dropped, spaces collapse. Against several
-references the best one counts; the score of a set is the mean over its questions, and a question without a prediction
+An answer is lower-cased, punctuation and the words a, an, the are removed, and spaces are collapsed. With several
+references the best score counts; the score of a set is the mean over its questions, and a question without a prediction
 scores zero.
 """
 

@@ -4,7 +4,7 @@
     -> bi-attention -> dense = x -> x + dense(self-attention(biGRU(x)))
     -> biGRU -> start;  the same and its own input -> a second biGRU -> end
 
-The answer is the span of at most so many tokens whose start and end are likeliest together.
+The answer is the span, up to a length, with the highest joint probability of start and end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class AnswerModelSettings(Settings):
         90, "Width of each direction of the biGRUs; the dense layers are twice as wide.", at_least=1
     )
     dropout: float = setting(0.2, "Before every biGRU, the same features at every token.", at_least=0, below=1)
-    max_answer_tokens: int = setting(17, "Longer answers are not considered.", at_least=1)
+    max_answer_tokens: int = setting(17, "The largest number of tokens of an answer.", at_least=1)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class AnswerFinder(TaskModel):
         self.start, self.end = nn.Linear(2 * hidden, 1), nn.Linear(2 * hidden, 1)
 
     def scores(self, batch: QuestionBatch) -> tuple[Tensor, Tensor]:
-        """How likely each token of the passage is to start and to end the answer, as logarithms; (batch, tokens)."""
+        """The log-probabilities of each passage token as start and as end of the answer, (batch, tokens)."""
         mask = batch.passage.mask
         passage, question = (self._encode(text) for text in (batch.passage, batch.question))
         x = self.after_attention(self.dropout(self.bi_attention(passage, question, mask, batch.question.mask)))
@@ -84,7 +84,7 @@ class AnswerFinder(TaskModel):
         return masked_log_softmax(starts, mask), masked_log_softmax(ends, mask)
 
     def loss(self, batch: QuestionBatch) -> Tensor:
-        """Any of the reference answers' starts will do, and any of their ends."""
+        """The negative log-likelihood of any reference start and any reference end."""
         starts, ends = self.scores(batch)
         likelihoods = [
             log.masked_fill(~gold, -torch.inf).logsumexp(dim=1)
@@ -111,7 +111,7 @@ def masked_log_softmax(
 def best_spans(
     starts: Float[Tensor, "batch tokens"], ends: Float[Tensor, "batch tokens"], *, max_tokens: int
 ) -> list[TokenSpan]:
-    """The span with the largest sum of start and end that is neither empty nor too long."""
+    """The span with the largest sum of start and end scores, of 1 to `max_tokens` tokens."""
     length = starts.shape[1]
     distance = torch.arange(length)[None, :] - torch.arange(length)[:, None]
     allowed = ((distance >= 0) & (distance < max_tokens)).to(starts.device)

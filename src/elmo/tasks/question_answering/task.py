@@ -1,4 +1,4 @@
-"""Question answering as a task: settings, batches, scores, and what predictions look like."""
+"""Question answering as a task: settings, batches, scores, and the form of predictions."""
 
 from __future__ import annotations
 
@@ -10,29 +10,26 @@ from typing import Any
 import torch
 
 from elmo.errors import InputError
-from elmo.settings import Settings, setting
+from elmo.settings import setting
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.text_batches import TextIndexer
-from elmo.tasks.question_answering.data import Passage, Question, TokenSpan, read_questions
+from elmo.tasks.question_answering.data import Question, TokenSpan, read_questions
 from elmo.tasks.question_answering.metrics import score_answers
 from elmo.tasks.question_answering.model import AnswerFinder, AnswerModelSettings, QuestionBatch
-from elmo.tasks.reading import tokenized_pairs
-from elmo.tasks.task import Drawing, Inventory, PaperRow, Purpose, Task, TaskSettings
+from elmo.tasks.reading import tokenized_lines
+from elmo.tasks.task import DataSettings, Drawing, Inventory, PaperRow, Purpose, Task, TaskSettings
 
 
 @dataclass(frozen=True)
-class AnswerDataSettings(Settings):
+class AnswerDataSettings(DataSettings):
     """How files are read."""
 
-    tokenizer: str = setting("ptb-like", "Of passages and questions.")
     max_passage_tokens: int = setting(0, "Longer passages are left out of training; 0 keeps all.", at_least=0)
 
 
 @dataclass(frozen=True)
 class QuestionAnsweringSettings(TaskSettings):
-    """Every setting of the task."""
-
-    presets = Path(__file__).parent / "presets"
+    """All settings of the task."""
 
     data: AnswerDataSettings = setting(AnswerDataSettings())
     model: AnswerModelSettings = setting(AnswerModelSettings())
@@ -48,17 +45,13 @@ class QuestionAnswering(Task[Question, TokenSpan, QuestionAnsweringSettings]):
     example = "Who sat on the bank?\tAn old man sat on the bank of the river and watched the boats."
     drawing = Drawing("answer", "answer", text=())
     paper = PaperRow(
-        number=1,
-        baseline=81.1,
-        elmo=85.8,
-        reduction=24.9,
-        # There is no third part: dev serves as the test set, too.
-        files=("squad/split-train.json", "squad/split-dev.json", "squad/split-dev.json"),
+        *(1, 81.1, 85.8, 24.9),
+        files="squad/split-{train,dev,dev}.json",  # there is no third part: dev is the test set, too
         quick=("training.fraction=0.5", "training.epochs=3"),
     )
 
     def read(self, path: Path | str, settings: QuestionAnsweringSettings, purpose: Purpose = "train") -> list[Question]:
-        questions = read_questions(path, tokenizer=settings.data.tokenizer, need_answers=purpose != "predict")
+        questions = read_questions(path, tokenizer=settings.data.tokenizer)
         most = settings.data.max_passage_tokens
         if purpose != "train" or not most:
             return questions
@@ -66,17 +59,14 @@ class QuestionAnswering(Task[Question, TokenSpan, QuestionAnsweringSettings]):
         if not kept:
             shortest = min(len(question.passage.tokens) for question in questions)
             raise InputError(
-                f"{path}: found no passage of at most {most} tokens (the shortest has {shortest}), so nothing is left "
-                "to learn from. Raise data.max_passage_tokens; 0 keeps all."
+                f"{path}: found no passage of at most {most} tokens (the shortest has {shortest}); expected at least "
+                "one for training. Raise data.max_passage_tokens; 0 keeps all."
             )
         return kept
 
     def parse(self, text: str, settings: QuestionAnsweringSettings, inventory: Inventory) -> list[Question]:
-        rows = tokenized_pairs(text, settings.data.tokenizer, expected=self.input_format)
-        return [
-            Question(str(line), question.tokens, Passage(passage.text, passage.tokens, passage.offsets))
-            for line, (question, passage) in rows
-        ]
+        rows = tokenized_lines(text, settings.data.tokenizer, cells=2, expected=self.input_format)
+        return [Question(str(line), question.tokens, passage) for line, (question, passage) in rows]
 
     def sentences(self, example: Question) -> Sequence[Sequence[str]]:
         return (example.passage.tokens, example.tokens)
@@ -98,7 +88,7 @@ class QuestionAnswering(Task[Question, TokenSpan, QuestionAnsweringSettings]):
         return QuestionBatch(passage, question, is_start, is_end)
 
     def score(self, examples: Sequence[Question], predictions: Sequence[TokenSpan]) -> dict[str, float]:
-        answers = {example.id: example.passage.cut(span) for example, span in zip(examples, predictions, strict=True)}
+        answers = {example.id: example.passage.cut(*span) for example, span in zip(examples, predictions, strict=True)}
         scores = score_answers({example.id: example.answers for example in examples}, answers)
         return {"f1": scores.f1, "exact_match": scores.exact_match}
 
@@ -109,4 +99,4 @@ class QuestionAnswering(Task[Question, TokenSpan, QuestionAnsweringSettings]):
 
     def record(self, example: Question, prediction: TokenSpan) -> dict[str, Any]:
         start = example.passage.offsets[prediction.start][0]
-        return {"id": example.id, "answer": example.passage.cut(prediction), "answer_start": start}
+        return {"id": example.id, "answer": example.passage.cut(*prediction), "answer_start": start}

@@ -1,9 +1,9 @@
 """F1 over arguments by the rules of the CoNLL-2005 scorer; in percent.
 
 - The predicate itself (V) is left out.
-- C-X continues the latest X of that predicate; a C-X with no X before it is a plain X.
-- A continued argument is one argument, right only if all its pieces are.
-- R-X (a relative pronoun that stands for X) is a type of its own.
+- C-X continues the latest X of that predicate; a C-X without an X before it is an X.
+- A continued argument is one argument; it is correct only if all its pieces are.
+- R-X (a relative pronoun that refers to X) is a type of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def score_arguments(gold: Sequence[Iterable[LabelledSpan]], predicted: Sequence[
 
 
 def join_pieces(spans: Iterable[LabelledSpan]) -> list[Argument]:
-    """Arguments with their continuations put in, the predicate left out.
+    """Arguments joined with their continuations, without the predicate.
 
     >>> join_pieces([LabelledSpan("A1", 0, 2), LabelledSpan("V", 2, 3), LabelledSpan("C-A1", 3, 5)])
     [('A1', ((0, 2), (3, 5)))]

@@ -1,7 +1,7 @@
 """The deep alternating highway LSTM tagger (He et al. 2017; paper, section 4).
 
-[words; ELMo; is this the predicate?] -> 8 highway LSTM layers, left to right and right to left in turn -> [h; ELMo]
--> softmax over BIO tags; at test the best sequence that the scheme allows
+[words; ELMo; is this the predicate?] -> 8 highway LSTM layers in alternating directions -> [h; ELMo]
+-> softmax over BIO tags; at test time the best sequence that the scheme allows
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RoleModelSettings(Settings):
 
     predicate_dim: int = setting(100, "Width of the vector that marks the predicate.", at_least=1)
     hidden_dim: int = setting(300, "Width of every layer.", at_least=1)
-    num_layers: int = setting(8, "Layers, left to right and right to left in turn.", at_least=1)
+    num_layers: int = setting(8, "Layers, in alternating directions.", at_least=1)
     dropout: float = setting(0.1, "Recurrent, the same features at every token.", at_least=0, below=1)
     input_dropout: float = setting(0.0, "On the words.", at_least=0, below=1)
 
@@ -50,10 +50,6 @@ class RoleBatch:
 class RoleTagger(TaskModel):
     """Finds a predicate's arguments."""
 
-    constraint_transition: Tensor
-    constraint_start: Tensor
-    constraint_end: Tensor
-
     def __init__(self, settings: RoleModelSettings, roles: Sequence[str], text: TextInput) -> None:
         super().__init__()
         self.tags = tags_of_labels(roles, "iob2")
@@ -67,9 +63,7 @@ class RoleTagger(TaskModel):
             dropout=settings.dropout,
         )
         self.output = nn.Linear(text.beside_dim(self.encoder.output_dim), len(self.tags))
-        constraints = TagConstraints.of(self.tags, "iob2")
-        for name in ("transition", "start", "end"):
-            self.register_buffer(f"constraint_{name}", getattr(constraints, name), persistent=False)
+        self.constraints = TagConstraints(self.tags, "iob2")
 
     def scores(self, batch: RoleBatch) -> Tensor:
         """(batch, tokens, tags)"""
@@ -83,11 +77,6 @@ class RoleTagger(TaskModel):
 
     @torch.no_grad()
     def predict(self, batch: RoleBatch) -> list[tuple[LabelledSpan, ...]]:
-        paths = viterbi(
-            self.scores(batch).log_softmax(dim=-1),
-            batch.text.mask,
-            transition=self.constraint_transition,
-            start=self.constraint_start,
-            end=self.constraint_end,
-        )
+        scores, rules = self.scores(batch).log_softmax(dim=-1), self.constraints
+        paths = viterbi(scores, batch.text.mask, transition=rules.transition, start=rules.start, end=rules.end)
         return [spans_of_tags([self.tags[tag] for tag in path], "iob2", strict=False) for path in paths]

@@ -1,40 +1,36 @@
-"""Semantic roles as a task: settings, batches, scores, and what predictions look like."""
+"""Semantic roles as a task: settings, batches, scores, and the form of predictions."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from elmo.settings import Settings, setting
+from elmo.settings import setting
 from elmo.tasks.layers.elmo_input import TextInput
 from elmo.tasks.layers.tag_schemes import LabelledSpan
 from elmo.tasks.layers.text_batches import TextIndexer
-from elmo.tasks.reading import tokenized_lines
 from elmo.tasks.semantic_roles.data import PREDICATE, Layout, Proposition, read_propositions
 from elmo.tasks.semantic_roles.metrics import score_arguments
 from elmo.tasks.semantic_roles.model import IGNORED, RoleBatch, RoleModelSettings, RoleTagger
 from elmo.tasks.span_labelling import Spans, SpanTask
-from elmo.tasks.task import Drawing, Inventory, PaperRow, Purpose, TaskSettings
+from elmo.tasks.task import DataSettings, Drawing, Inventory, PaperRow, Purpose, TaskSettings
 
 
 @dataclass(frozen=True)
-class RoleDataSettings(Settings):
+class RoleDataSettings(DataSettings):
     """How files are read."""
 
     layout: Layout = setting("auto", "The columns of the files; auto detects them.")
     verbs_only: bool = setting(True, "Leave out predicates that are not tagged as verbs, as CoNLL-2005 and 2012 do.")
-    tokenizer: str = setting("ptb-like", "For raw text that is to be labelled.")
 
 
 @dataclass(frozen=True)
 class SemanticRolesSettings(TaskSettings):
-    """Every setting of the task."""
-
-    presets = Path(__file__).parent / "presets"
+    """All settings of the task."""
 
     data: RoleDataSettings = setting(RoleDataSettings())
     model: RoleModelSettings = setting(RoleModelSettings())
@@ -44,17 +40,14 @@ class SemanticRoles(SpanTask[Proposition, SemanticRolesSettings]):
     """Who did what to whom."""
 
     name = "semantic_roles"
-    labels_key = "roles"
-    settings_type = SemanticRolesSettings
+    labels_key, scheme, padding = "roles", "iob2", IGNORED
+    settings_type, example_type = SemanticRolesSettings, Proposition
     input_format = "one sentence a line; a word that was mostly a predicate in training counts as one"
     example = "The committee gave the prize to a young author."
     drawing = Drawing("spans", "arguments", focus="predicate")
     paper = PaperRow(
-        number=3,
-        baseline=81.4,
-        elmo=84.6,
-        reduction=17.2,
-        files=("srl/ewt.train.conll", "srl/ewt.dev.conll", "srl/ewt.test.conll"),
+        *(3, 81.4, 84.6, 17.2),
+        files="srl/ewt.{train,dev,test}.conll",
         quick=("training.fraction=0.3", "training.epochs=3"),
     )
 
@@ -62,16 +55,17 @@ class SemanticRoles(SpanTask[Proposition, SemanticRolesSettings]):
         return read_propositions(path, layout=settings.data.layout, verbs_only=settings.data.verbs_only)
 
     def parse(self, text: str, settings: SemanticRolesSettings, inventory: Inventory) -> list[Proposition]:
+        """An example for each predicate."""
         known = set(inventory["predicates"])
         return [
-            Proposition(found.tokens, index, line=line, offsets=[found.offsets])
-            for line, found in tokenized_lines(text, settings.data.tokenizer)
-            for index, token in enumerate(found.tokens)
+            replace(sentence, predicate=index)
+            for sentence in super().parse(text, settings, inventory)
+            for index, token in enumerate(sentence.tokens)
             if token.lower() in known
         ]
 
     def inventory(self, examples: Sequence[Proposition], settings: SemanticRolesSettings) -> Inventory:
-        return {"roles": self.labels(examples), "predicates": _usual_predicates(examples)}
+        return {**super().inventory(examples, settings), "predicates": _usual_predicates(examples)}
 
     def model(self, settings: SemanticRolesSettings, inventory: Inventory, text: TextInput) -> RoleTagger:
         return RoleTagger(settings.model, inventory["roles"], text)
@@ -80,7 +74,7 @@ class SemanticRoles(SpanTask[Proposition, SemanticRolesSettings]):
         text = indexer.batch([example.tokens for example in examples])
         is_predicate = torch.zeros(text.mask.shape, dtype=torch.long)
         is_predicate[range(len(examples)), [example.predicate for example in examples]] = 1
-        return RoleBatch(text, is_predicate, self.tag_ids(examples, text, inventory, "iob2", padding=IGNORED))
+        return RoleBatch(text, is_predicate, self.tag_ids(examples, text, inventory))
 
     def score(self, examples: Sequence[Proposition], predictions: Sequence[Spans]) -> dict[str, float]:
         return score_arguments([example.arguments for example in examples], predictions).scores()

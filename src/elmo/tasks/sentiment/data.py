@@ -1,8 +1,8 @@
-"""Sentences and phrases with their sentiment, from trees in brackets, one on a line.
+"""Sentences and phrases with their sentiment, from trees in brackets, one per line.
 
     (3 (2 It) (4 (2 's) (4 lovely)))   ->  "It 's lovely" 3, "It" 2, "'s lovely" 4, "'s" 2, "lovely" 4
 
-Five classes: 0 very negative ... 4 very positive. Two classes: 0-1 negative, 3-4 positive, neutral ones left out.
+Five classes: 0 very negative ... 4 very positive. Two classes: 0-1 negative, 3-4 positive, without the neutral ones.
 """
 
 from __future__ import annotations
@@ -23,9 +23,15 @@ LABELS: dict[Classes, tuple[str, ...]] = {
     2: ("negative", "positive"),
 }
 _FIVE_TO_TWO = {0: 0, 1: 0, 3: 1, 4: 1}
-# The words of every node are kept, so the limits bound the memory: real trees are 30 deep.
+# The words of every node are stored, so the limits bound the memory: real trees are 30 deep.
 _MAX_DEPTH, _MAX_WORDS = 4_000, 10_000
-_PIECES = re.compile(r"[()]|[^ \t()]+")
+_PIECE = re.compile(
+    r"""[ \t]*(?:
+    \( [ \t]* (?P<label>[0-4]) [ \t]+ (?P<word>[^ \t()]+) [ \t]* \)    # a leaf
+    | \( [ \t]* (?P<opened>[0-4]) (?=[ \t]*\()                          # a node with children
+    | (?P<closed>\)) )[ \t]*""",
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True)
@@ -33,19 +39,18 @@ class RatedText(Located):
     """A sentence, or a phrase of one."""
 
     tokens: tuple[str, ...]
-    label: str | None
-    """One of `LABELS`; None if it is to be predicted."""
+    label: str | None = None
+    """One of `LABELS`; None if unknown."""
     is_sentence: bool = True
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A node: a leaf holds one token, any other node its parts."""
+    """A node of a parse tree; a leaf has one token and no children."""
 
     label: int
-    token: str | None = None
+    tokens: tuple[str, ...] = field(repr=False)
     children: tuple[Tree, ...] = ()
-    tokens: tuple[str, ...] = field(default=(), repr=False)
 
     def subtrees(self) -> Iterator[Tree]:
         """This node and every node below it."""
@@ -57,15 +62,11 @@ class Tree:
 
 
 class TreeError(InputError):
-    """Brackets that make no tree."""
-
-    def __init__(self, found: str, expected: str) -> None:
-        super().__init__(f"found {found}; expected {expected}.")
-        self.found, self.expected = found, expected
+    """Brackets that are not a tree."""
 
 
 def read_texts(path: Path | str, *, classes: Classes = 5, phrases: bool = False) -> list[RatedText]:
-    """The sentences of a file, each followed by its phrases if they are asked for."""
+    """The sentences of a file; `phrases` adds the phrases of each after it."""
     texts: list[RatedText] = []
     for line, text in numbered_lines(path):
         if not text.strip():
@@ -73,7 +74,8 @@ def read_texts(path: Path | str, *, classes: Classes = 5, phrases: bool = False)
         try:
             tree = parse_tree(text)
         except TreeError as error:
-            raise bad_line(path, line, error.found, error.expected) from error
+            expected = "one tree such as (3 (2 It) (4 works)): a label from 0 to 4, then a word or smaller trees"
+            raise bad_line(path, line, str(error), expected) from error
         for node in tree.subtrees() if phrases else (tree,):
             index = node.label if classes == 5 else _FIVE_TO_TWO.get(node.label)
             if index is not None:
@@ -82,59 +84,26 @@ def read_texts(path: Path | str, *, classes: Classes = 5, phrases: bool = False)
 
 
 def parse_tree(text: str) -> Tree:
-    """One tree in brackets. No recursion: a tree may be as deep as its sentence is long."""
-    stack: list[tuple[int, list[Tree], int]] = []
-    pieces = list(_PIECES.finditer(text))
-    at = words = 0
-    while at < len(pieces):
-        piece, column = pieces[at].group(), pieces[at].start() + 1
-        if len(stack) > _MAX_DEPTH or words > _MAX_WORDS:
-            raise TreeError("a larger tree", f"at most {_MAX_WORDS:,} words and {_MAX_DEPTH:,} brackets in each other")
-        if piece == "(":
-            stack.append((_label(pieces, at + 1, column), [], column))
-            at += 2
-            continue
-        if not stack:
-            raise TreeError(
-                f"{piece!r} at column {column}", "an opening bracket: one tree on a line, like (3 (2 It) (4 works))"
-            )
-        if piece == ")":
-            label, children, opened = stack.pop()
-            if not children:
-                raise TreeError(
-                    f"an empty bracket at column {opened}", "a label and a word, or a label and smaller trees"
-                )
-            tree = Tree(label, None, tuple(children), sum((child.tokens for child in children), ()))
-        else:
-            label, children, _ = stack.pop()
-            closes = at + 1 < len(pieces) and pieces[at + 1].group() == ")"
-            if children or not closes:
-                raise TreeError(
-                    f"the word {piece!r} at column {column} beside other parts",
-                    "one word alone in its brackets, like (2 It)",
-                )
+    """The tree of a line. No recursion: a tree may be as deep as its sentence is long."""
+    # The nodes whose brackets are open, as label and children; the first one represents the line.
+    opened: list[tuple[int, list[Tree]]] = [(0, [])]
+    position = words = 0
+    while position < len(text):
+        match = _PIECE.match(text, position)
+        if match is None or (match["closed"] and (len(opened) == 1 or not opened[-1][1])):
+            raise TreeError(f"{text[position : position + 20]!r} at column {position + 1}")
+        if match["opened"]:
+            opened.append((int(match["opened"]), []))
+        elif match["word"]:
             words += 1
-            token = plain_token(piece)
-            tree = Tree(label, token, (), (token,))
-            at += 1
-        at += 1
-        if not stack:
-            if at < len(pieces):
-                raise TreeError(
-                    f"more text at column {pieces[at].start() + 1}, after the tree's end", "one tree on a line"
-                )
-            return tree
-        stack[-1][1].append(tree)
-    raise TreeError(
-        f"{len(stack)} bracket{'s' * (len(stack) != 1)} still open at the line's end" if stack else "no tree",
-        "a closing bracket for each",
-    )
-
-
-def _label(pieces: list[re.Match[str]], at: int, column: int) -> int:
-    found = pieces[at].group() if at < len(pieces) else "the line's end"
-    if found not in {"0", "1", "2", "3", "4"}:
-        raise TreeError(
-            f"{found!r} after the bracket at column {column}", "a label from 0 (very negative) to 4 (very positive)"
-        )
-    return int(found)
+            opened[-1][1].append(Tree(int(match["label"]), (plain_token(match["word"]),)))
+        else:
+            label, children = opened.pop()
+            tokens = tuple(token for child in children for token in child.tokens)
+            opened[-1][1].append(Tree(label, tokens, tuple(children)))
+        if len(opened) > _MAX_DEPTH or words > _MAX_WORDS:
+            raise TreeError(f"a tree of more than {_MAX_WORDS:,} words or {_MAX_DEPTH:,} levels")
+        position = match.end()
+    if len(opened) > 1 or len(opened[0][1]) != 1:
+        raise TreeError(f"{len(opened[0][1])} trees and {len(opened) - 1} open brackets at the end of the line")
+    return opened[0][1][0]

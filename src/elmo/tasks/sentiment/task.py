@@ -1,4 +1,4 @@
-"""Sentiment as a task: settings, batches, scores, and what predictions look like."""
+"""Sentiment as a task: settings, batches, scores, and the form of predictions."""
 
 from __future__ import annotations
 
@@ -7,33 +7,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.settings import Settings, setting
+from elmo.settings import setting
 from elmo.tasks.classification import ClassificationTask
 from elmo.tasks.layers.elmo_input import TextInput
-from elmo.tasks.reading import tokenized_lines
 from elmo.tasks.sentiment.data import LABELS, Classes, RatedText, read_texts
 from elmo.tasks.sentiment.model import SentimentClassifier, SentimentModelSettings
-from elmo.tasks.task import Drawing, Inventory, PaperRow, Purpose, TaskSettings
+from elmo.tasks.task import DataSettings, Drawing, Inventory, PaperRow, Purpose, TaskSettings
 
 
 @dataclass(frozen=True)
-class SentimentDataSettings(Settings):
+class SentimentDataSettings(DataSettings):
     """The training data."""
 
     classes: Classes = setting(5, "5, or 2 without the neutral sentences.")
     phrases: float = setting(
-        1.0, "The fraction of the phrases inside the sentences that is trained on too.", at_least=0, at_most=1
+        1.0, "The fraction of the phrases inside the sentences that is used for training.", at_least=0, at_most=1
     )
     min_phrase_tokens: int = setting(1, "Shorter phrases are left out.", at_least=0)
-    distinct: bool = setting(False, "Take a phrase once, however many sentences hold it.")
-    tokenizer: str = setting("ptb-like", "For raw text that is to be rated.")
+    distinct: bool = setting(False, "Use a phrase once, even if several sentences contain it.")
 
 
 @dataclass(frozen=True)
 class SentimentSettings(TaskSettings):
-    """Every setting of the task."""
-
-    presets = Path(__file__).parent / "presets"
+    """All settings of the task."""
 
     data: SentimentDataSettings = setting(SentimentDataSettings())
     model: SentimentModelSettings = setting(SentimentModelSettings())
@@ -43,17 +39,12 @@ class Sentiment(ClassificationTask[RatedText, SentimentSettings]):
     """How positive a sentence is."""
 
     name = "sentiment"
-    settings_type = SentimentSettings
+    settings_type, example_type = SentimentSettings, RatedText
     input_format = "one sentence a line"
     example = "A warm, funny and surprisingly honest film."
     drawing = Drawing("label", "probabilities")
     paper = PaperRow(
-        number=6,
-        baseline=51.4,
-        elmo=54.7,
-        reduction=6.8,
-        files=("sst/train.txt", "sst/dev.txt", "sst/test.txt"),
-        quick=("training.fraction=0.5", "training.epochs=4"),
+        *(6, 51.4, 54.7, 6.8), files="sst/{train,dev,test}.txt", quick=("training.fraction=0.5", "training.epochs=4")
     )
 
     def read(self, path: Path | str, settings: SentimentSettings, purpose: Purpose = "train") -> list[RatedText]:
@@ -69,10 +60,6 @@ class Sentiment(ClassificationTask[RatedText, SentimentSettings]):
             if text.is_sentence or (is_wanted and chance.random() < data.phrases):
                 texts.append(text)
         return texts
-
-    def parse(self, text: str, settings: SentimentSettings, inventory: Inventory) -> list[RatedText]:
-        lines = tokenized_lines(text, settings.data.tokenizer)
-        return [RatedText(found.tokens, None, line=line, offsets=[found.offsets]) for line, found in lines]
 
     def inventory(self, examples: Sequence[RatedText], settings: SentimentSettings) -> Inventory:
         return {"labels": LABELS[settings.data.classes]}
