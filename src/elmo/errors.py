@@ -6,7 +6,7 @@ code 2; a library user catches `ElmoError` or the closer class. Broken invariant
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 
@@ -43,6 +43,12 @@ class MissingExtraError(ElmoError, ImportError):
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
         # By default, an exception is unpickled from its message alone; pool workers send their exceptions pickled.
         return type(self), (self.package, self.extra)
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Refuse a value that is not one of the choices."""
+    if value not in choices:
+        raise ConfigError(f"Unknown {name} {value!r}; expected one of {', '.join(choices)}.")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from torch import Tensor
 from elmo.bilm.config import BiLMConfig, bilm_config
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, refuse
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import CheckpointError, check_choice
 from elmo.settings import to_dict
 from elmo.storage.atomic import atomic_folder, fsync_path, staging_folder, write_atomic
 from elmo.storage.json_file import read_json_object
@@ -119,8 +119,7 @@ def write_folder(
 
 def write_files(checkpoint: Checkpoint, folder: Path, *, storage: str = "float32") -> None:
     """Write a model's files into an empty folder."""
-    if storage not in STORAGES:
-        raise ConfigError(f"Unknown storage {storage!r}; expected one of {', '.join(STORAGES)}.")
+    check_choice("storage", storage, STORAGES)
     tensors = dict(checkpoint.tensors)
     if checkpoint.warm_state is not None:
         tensors.update(zip(_WARM_STATE, (checkpoint.warm_state.hidden, checkpoint.warm_state.cell), strict=True))

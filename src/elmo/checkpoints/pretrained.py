@@ -21,7 +21,7 @@ from elmo.bilm.model import BiLM, BiLMState
 from elmo.checkpoints import hub, native, published
 from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, empty_bilm, fill
 from elmo.checkpoints.detect import open_checkpoint
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import CheckpointError, check_choice
 from elmo.settings import to_dict
 from elmo.storage.digest import tensor_digest
 from elmo.text.indexer import TokenIndexer
@@ -83,8 +83,7 @@ class PretrainedBiLM(BiLM):
         `precision`: of the LSTMs' weights in the CPU kernels; float16, bfloat16 and int8 are faster and less exact.
         `options`: revision, token and local_files_only, as of huggingface_hub.
         """
-        if precision not in get_args(Precision):
-            raise ConfigError(f"Unknown precision {precision!r}; expected one of {', '.join(get_args(Precision))}.")
+        check_choice("precision", precision, get_args(Precision))
         path = locate(name, **options)
         with torch.inference_mode(False):  # tensors made in inference mode could not be trained later
             bilm = cls.from_checkpoint(open_checkpoint(path), source=str(path))

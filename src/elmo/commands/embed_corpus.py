@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmo.commands import options
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, check_choice
 
 if TYPE_CHECKING:
     from elmo.scale.job import Engine, RunReport
@@ -90,8 +90,7 @@ def embed_corpus(
 
 def _choose(cluster: ClusterOptions) -> Engine:
     engine, address, master, workers = cluster.engine, cluster.address, cluster.master, cluster.workers
-    if engine not in ENGINES:
-        raise ConfigError(f"Unknown engine {engine!r}; expected one of {', '.join(ENGINES)}.")
+    check_choice("engine", engine, ENGINES)
     for option, value, owner in (("--address", address, "ray"), ("--master", master, "spark")):
         if value is not None and engine != owner:
             raise ConfigError(f"{option} is an option of --engine {owner}, not of {engine}. Leave it out.")

@@ -15,7 +15,7 @@ from torch import Tensor
 from elmo.bilm.model import BiLMState
 from elmo.bilm.reference import reverse_within_lengths
 from elmo.checkpoints.pretrained import PretrainedBiLM
-from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.errors import CheckpointError, ConfigError, InputError, check_choice
 from elmo.pretrain.objective import DirectionInputs, ModelInputs, run_bilm
 from elmo.pretrain.perplexity import Perplexity
 from elmo.pretrain.softmax import WordSoftmax
@@ -84,8 +84,7 @@ class Scorer:
         self.model, self.device = model.eval(), model.device
         softmax, self.vocabulary = softmax_of(model, source=source)
         self.softmax = WordSoftmax(softmax.weight.to(self.device), softmax.bias.to(self.device))
-        if state not in STATES:
-            raise ConfigError(f"Unknown state {state!r}; expected one of {', '.join(STATES)}.")
+        check_choice("state", state, STATES)
         if state == "warm" and model.warm_state is None:
             raise ConfigError(f"{source} has no warm state (elmo convert --warm-text makes one); use reset or carry.")
         self.state = state

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from elmo.embedding.writers.record import Format, OutputLayout
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, check_choice
 
 ENDINGS = {
     ".hdf5": "hdf5",
@@ -61,8 +61,7 @@ def format_of(path: Path) -> str:
 
 def open_format(name: str, layout: OutputLayout) -> Format:
     """The format of that name, for files of this layout."""
-    if name not in _CLASSES:
-        raise ConfigError(f"Unknown output format {name!r}; expected one of {', '.join(FORMATS)}.")
+    check_choice("output format", name, FORMATS)
     module, kind = _CLASSES[name]
     arguments = {"npy": (layout,), "parquet": ("parquet",), "arrow": ("arrow",)}.get(name, ())
     opened: Format = getattr(import_module(f"elmo.embedding.writers.{module}"), kind)(*arguments)

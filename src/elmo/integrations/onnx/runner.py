@@ -18,7 +18,7 @@ from elmo.bilm.config import BiLMConfig, bilm_config
 from elmo.embedding.layers import LayerSpec, choose_layers
 from elmo.embedding.pooling import POOLINGS, Pooling, pool
 from elmo.embedding.token_lists import SentenceLike, as_token_lists
-from elmo.errors import CheckpointError, ConfigError, needs
+from elmo.errors import CheckpointError, check_choice, needs
 from elmo.storage.json_file import parse_json
 from elmo.text.batches import cut_batches, cut_windows, number_words, spell_words
 from elmo.text.vocabulary import Vocabulary
@@ -44,8 +44,8 @@ class OnnxEmbedder:
         providers: Sequence[str] = ("CPUExecutionProvider",),
     ) -> None:
         """`layers` and `pooling` are `elmo.Embedder`'s; `providers` are onnxruntime's."""
-        if pooling is not None and pooling not in POOLINGS:
-            raise ConfigError(f"Unknown pooling {pooling!r}; expected one of {', '.join(POOLINGS)}.")
+        if pooling is not None:
+            check_choice("pooling", pooling, POOLINGS)
         if not Path(path).is_file():
             raise CheckpointError(f"No file at {str(path)!r}. Write one with: elmo export onnx -m MODEL -o {path}")
         options = onnxruntime.SessionOptions()
