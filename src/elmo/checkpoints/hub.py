@@ -30,9 +30,7 @@ def fetch(
             repo_id, revision=revision, token=token, local_files_only=local_files_only or is_offline(),
             allow_patterns=MODEL_FILES,
         )  # fmt: skip
-    except HFValidationError as error:
-        raise CheckpointError(f"{repo_id!r} is not a Hugging Face Hub name (owner/name): {error}") from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise CheckpointError(
             f"No model called {repo_id!r}: there is no such file or folder here, and the Hugging Face Hub did not "

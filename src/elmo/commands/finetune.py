@@ -49,8 +49,6 @@ def finetune(
             return
         if folder is None:
             raise ConfigError("Give the folder of the new model: elmo finetune -m MODEL --train TEXT -o FOLDER.")
-        if not chosen.data.train:
-            raise ConfigError("There is no text to train on. Give files with --train.")
         if hdf5 is not None and world.leads:
             bilm_tf.check_target(load(model).to_checkpoint(), hdf5)
     assert folder is not None

@@ -32,7 +32,7 @@ from elmo.pretrain.settings import (
     SoftmaxSettings,
     TrainingSettings,
 )
-from elmo.pretrain.start import PLAN_FILE, Project, Say, all_or_nothing, check_new, has_run, resume
+from elmo.pretrain.start import PLAN_FILE, Project, Say, all_or_nothing, check_new, check_text, has_run, resume
 from elmo.pretrain.start import begin as begin_run
 from elmo.pretrain.world import World
 from elmo.settings import Settings, read_settings, setting, to_toml
@@ -114,6 +114,7 @@ def make_head(model: PretrainedBiLM, settings: FinetuneSettings) -> Head:
 
 def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, say: Say) -> None:
     """Prepare a fine-tuning in `folder`; `stages` gives its runs."""
+    check_text(settings.data)
     if world.leads:
         check_new(folder)
         settings.whole_run(OriginSettings())  # raises an error for settings that contradict each other

@@ -32,7 +32,7 @@ from elmo.pretrain.checkpoint import CheckpointFolder
 from elmo.pretrain.corpus import SPECIALS, Corpus
 from elmo.pretrain.run import Run
 from elmo.pretrain.scoring import check_sizes
-from elmo.pretrain.settings import OriginSettings, PretrainSettings
+from elmo.pretrain.settings import DataSettings, OriginSettings, PretrainSettings
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.world import World
 from elmo.settings import flatten, read_settings, to_toml
@@ -105,6 +105,12 @@ def check_new(folder: Path) -> None:
     if is_run or native.matches(folder):
         found = f"a run. Resume it (--resume {folder})" if is_run else "a model. Start from it (-m)"
         raise CheckpointError(f"{folder} already holds {found}, or give another folder with -o.")
+
+
+def check_text(data: DataSettings) -> None:
+    """Refuse settings without training text."""
+    if not data.train:
+        raise ConfigError("There is no text to train on. Give files with --train, or [[data.train]] in the settings.")
 
 
 @contextmanager
@@ -226,8 +232,7 @@ def _assemble(
     settings: PretrainSettings, folder: Path, initial: PretrainedBiLM | None, world: World, say: Say
 ) -> Project:
     data = settings.data
-    if not data.train:
-        raise ConfigError("There is no text to train on. Give files with --train, or [[data.train]] in the settings.")
+    check_text(data)
     checkpoints = CheckpointFolder(folder / _CHECKPOINTS, keep=settings.training.keep_checkpoints)
     if world.leads:
         checkpoints.check_space(0)
