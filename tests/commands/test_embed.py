@@ -411,6 +411,15 @@ def test_memory_is_constant(tmp_path: Path, ending: str) -> None:
     assert peaks[1] < peaks[0] * 1.15 + 20, f"MB with 8,000 and 48,000 sentences: {peaks}"
 
 
+def test_a_precision_of_the_cpu_kernels_is_refused_elsewhere(
+    text: Path, tmp_path: Path, elmo: Callable[..., Result]
+) -> None:
+    arguments = ["embed", text, "-m", TINY, "-o", tmp_path / "out.npz", "--device", "meta", "--precision", "int8"]
+    result = elmo(arguments)
+    assert result.code == 2
+    assert "--precision int8 is of the CPU kernels, and the model would run on meta" in result.stderr
+
+
 def test_vectors_are_mapped_with_align(text: Path, tmp_path: Path, elmo: Callable[..., Result]) -> None:
     matrix = torch.diag(torch.full((Embedder(TINY).output_dim,), 2.0))
     torch.save(matrix, tmp_path / "double.pth")

@@ -122,8 +122,14 @@ class ModelOptions(ComputeOptions):
         from elmo.embedding.embedder import Embedder
 
         set_threads(self.threads)
+        device, precision = choose_device(self.device), choices.get("precision", "float32")
+        if device.type != "cpu" and precision != "float32":
+            raise ConfigError(
+                f"--precision {precision} is of the CPU kernels, and the model would run on {device}. Leave it out, or "
+                "give --device cpu."
+            )
         embedder = Embedder(self.model, **choices)
-        embedder.model.to(choose_device(self.device))
+        embedder.model.to(device)
         return embedder
 
     def scorer(self, state: str) -> Scorer:
