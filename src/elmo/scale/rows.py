@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from elmo.embedding.writers.arrow import encodable
 from elmo.errors import ConfigError, InputError
 from elmo.scale.partitions import Partition, open_filesystem
 from elmo.text.inputs.files import ReadProgress, Source
@@ -179,18 +180,11 @@ def _as_batch(rows: list[Row], partition: Partition, schema: pa.Schema, first: i
         [partition.source] * len(rows),
         [0 if is_text else row.offset for row in rows],
         *([range(first, first + len(rows))] if is_text else []),
-        [_encodable(row.value) for row in rows],
-        *zip(*(map(_encodable, row.kept) for row in rows), strict=True),
+        [encodable(row.value) for row in rows],
+        *zip(*(map(encodable, row.kept) for row in rows), strict=True),
     ]
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _encodable(value: Any) -> Any:
-    """JSON can spell half a surrogate pair, which no column of strings can hold: it becomes a question mark."""
-    if isinstance(value, list):
-        return [_encodable(token) for token in value]
-    return value if value is None or value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def _split(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:

@@ -58,9 +58,9 @@ def sentence_table(records: Sequence[Record], layout: OutputLayout) -> pa.Table:
     """Rows for these sentences."""
     schema = sentence_schema(layout)
     values: list[list[Any]] = [
-        [_encodable(record.id) if layout.has_ids else record.index for record in records],
-        *([_encodable(record.kept[name]) for record in records] for name in layout.keep),
-        [list(map(_encodable, record.tokens)) for record in records],
+        [encodable(record.id) if layout.has_ids else record.index for record in records],
+        *([encodable(record.kept[name]) for record in records] for name in layout.keep),
+        [encodable(list(record.tokens)) for record in records],
         [record.starts for record in records],
         [record.stops for record in records],
     ]
@@ -80,9 +80,11 @@ def _vector_column(arrays: Sequence[np.ndarray], layout: OutputLayout) -> pa.Arr
     return pa.ListArray.from_arrays(pa.array(offsets), vectors)
 
 
-def _encodable(text: str | None) -> str | None:
-    """Lone surrogates, which cannot be encoded as UTF-8, become question marks."""
-    return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()
+def encodable(value: Any) -> Any:
+    """A text, a list of texts or None; lone surrogates, which cannot be encoded as UTF-8, become question marks."""
+    if isinstance(value, list):
+        return [encodable(text) for text in value]
+    return value if value is None or value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 class ArrowFile:
