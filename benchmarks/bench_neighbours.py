@@ -6,7 +6,7 @@
 
 The queries are occurrences of the corpus, drawn at random, whose own row is not counted as a neighbour. Every build and
 every search has a process of its own, so that its memory is its own. A query comes alone, as a user's does. All times
-are CPU times, which other processes on the machine change least; a query of the exact search may use all cores.
+are CPU times, which other processes on the machine change least, and a query has one thread.
 pip install faiss-cpu usearch hnswlib
 """
 
@@ -83,8 +83,11 @@ def opened(library: str, vectors: np.ndarray, path: str) -> Callable[[int], Sear
     """The index on disk: effort -> a function from one query to the rows of its nearest vectors."""
     number = NEIGHBOURS + 1
     if library == "exact":
+        import torch
+
         from elmo.explore.neighbours import similarities
 
+        torch.set_num_threads(1)  # threads that wait for each other count as CPU time
         return lambda effort: lambda query: np.argpartition(-similarities(vectors, query), number)[:number]
     if library.startswith("faiss"):
         import faiss
@@ -188,6 +191,7 @@ def main() -> None:
     parser.add_argument("index", type=Path, help="the folder of an index")
     parser.add_argument("-o", "--output", type=Path, required=True, help="a folder for what the libraries build")
     parser.add_argument("--only", choices=LIBRARIES, help="one library; prints its figures as JSON")
+    parser.add_argument("--corpus", default="", help="what the corpus is, for the report")
     parser.add_argument("--occurrences", type=int, default=200_000, help="how many of the index's, from the first")
     chosen = parser.parse_args()
     vectors = np.load(chosen.index / "vectors.npy", mmap_mode="r")[: chosen.occurrences]
@@ -246,11 +250,12 @@ def _report(chosen: argparse.Namespace, vectors: np.ndarray, found: dict[str, An
             cells += [f"{figures['first_answer_seconds']:.2f}", f"{figures['RssAnon'] / 1e9:.2f}"]
             lines.append(f"| {' | '.join(cells)} |")
     facts = {"occurrences": len(vectors), "dim": vectors.shape[1], "queries": NUM_QUERIES, "libraries": found}
+    where = f" in {chosen.corpus}" if chosen.corpus else ""
     text = (
-        f"{len(vectors):,} occurrences of the bundled model's top layer, {vectors.shape[1]} dimensions, {NUM_QUERIES} "
-        "queries. Effort: the lists (ivf) or candidates (graphs) that a query looks at. open: CPU seconds to the first "
-        f"answer. GB: memory of the process without mapped files. faiss-ivf-sq8 ranks {RERANKED} candidates by "
-        "their vectors in float16."
+        f"{len(vectors):,} occurrences{where}, top layer of the bundled model, {vectors.shape[1]} dimensions, "
+        f"{NUM_QUERIES} queries on one thread. Effort: the lists (ivf) or candidates (graphs) that a query looks at. open: "
+        "CPU seconds to the first answer. GB: memory of the process without mapped files. faiss-ivf-sq8 ranks "
+        f"{RERANKED} candidates by their vectors in float16."
     )
     report = provenance.Report(
         "neighbours",
