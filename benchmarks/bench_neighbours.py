@@ -253,8 +253,8 @@ def _report(chosen: argparse.Namespace, vectors: np.ndarray, found: dict[str, An
     where = f" in {chosen.corpus}" if chosen.corpus else ""
     text = (
         f"{len(vectors):,} occurrences{where}, top layer of the bundled model, {vectors.shape[1]} dimensions, "
-        f"{NUM_QUERIES} queries on one thread. Effort: the lists (ivf) or candidates (graphs) that a query looks at. open: "
-        "CPU seconds to the first answer. GB: memory of the process without mapped files. faiss-ivf-sq8 ranks "
+        f"{NUM_QUERIES} queries on one thread. Effort: the lists (ivf) or candidates (graphs) that a query looks at. "
+        "open: CPU seconds to the first answer. GB: memory of the process without mapped files. faiss-ivf-sq8 ranks "
         f"{RERANKED} candidates by their vectors in float16."
     )
     report = provenance.Report(
