@@ -44,25 +44,24 @@ def train(
 
 
 @app.command("train-all")
+@options.option_groups
 def train_all(
     data: Annotated[
         Path,
-        typer.Argument(metavar="DATA", help="A folder with a folder for each task, which holds train.* and dev.*."),
+        typer.Argument(metavar="DATA", help="A folder with a folder for each task, which contains train.* and dev.*."),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for a folder with each task's model.")],
-    model: options.Model = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the folders of the tasks' models.")],
+    model: options.ModelOptions,
     preset: options.Preset = "quick",
     overrides: options.Overrides = None,
-    device: options.Device = None,
-    threads: options.Threads = 0,
 ) -> None:
-    """Train a model for every task that a folder has data for. When it was stopped, the same command resumes it."""
+    """Train a model for every task with data in a folder. The same command resumes an interrupted training."""
     found = [(name, _only_file(data / name, "train"), _only_file(data / name, "dev")) for name in _tasks_in(data)]
     for name, train_file, dev_file in found:
         typer.echo(f"{name}:")
-        training = TrainingOptions(train_file, dev_file, model=model, preset=preset, device=device, threads=threads)
-        _train(name, training, output / name, tuple(overrides or ()))
-    typer.echo(f"Look at them on the service's page: elmo serve --task {output}")
+        training = TrainingOptions(train_file, dev_file, preset=preset, overrides=overrides, **vars(model))
+        _train(name, training, output / name, training.changes())
+    typer.echo(f"See them on the service's page: elmo serve --task {output}")
 
 
 @app.command()
@@ -197,7 +196,7 @@ def _train(
 
 
 def _tasks_in(data: Path) -> list[str]:
-    """The tasks that a folder has folders for."""
+    """The tasks with data in a folder."""
     names = [name for name in task_names() if (data / name).is_dir()]
     if not names:
         raise ConfigError(

@@ -41,18 +41,19 @@ class PlanOptions:
 
 
 @dataclass(frozen=True)
-class StudyOptions:
+class StudyOptions(options.ModelOptions):
     """The model, the static vectors and the runs."""
 
-    model: options.Model = None
     vectors: Annotated[
         str | None, typer.Option(help="Static word vectors: a GloVe or word2vec text file. Default: learned from lm/.")
     ] = None
     runs: Annotated[
         Path | None, typer.Option(help="The folder of finished runs. Default: the report's own, `runs`.")
     ] = None
-    device: options.Device = None
-    threads: options.Threads = 0
+
+    def trainer(self, output: Path) -> TrainerOptions:
+        """The trainer of the runs; by default they are in the output folder."""
+        return TrainerOptions(self.device, self.threads, self.model, self.runs or output / "runs")
 
 
 @options.option_groups
@@ -75,8 +76,7 @@ def report(
         raise InputError(f"There is no folder {data}; expected the folder with the data (docs/reproduce.md).")
     plan = wanted.plan()
     parts = _names(only) if only else None
-    trainer = TrainerOptions(studied.model, studied.runs or output / "runs", studied.device, studied.threads)
-    with trainer.training() as train:
+    with studied.trainer(output).training() as train:
         study = Study(train, DataFolder(data), plan, studied.vectors, say=say)
         made = make_report(study, output, provenance=collect, parts=parts)
     show_claims(made.sections, titles=True)

@@ -26,24 +26,21 @@ TaskName = Annotated[str, typer.Argument(metavar="NAME", help="One of the tasks 
 
 
 @dataclass(frozen=True)
-class TrainerOptions:
+class TrainerOptions(options.ModelOptions):
     """The biLM, and the store of runs."""
 
-    model: options.Model = None
     store: Store = Path("runs")
-    device: options.Device = None
-    threads: options.Threads = 0
 
     @contextmanager
     def training(self) -> Iterator[Trainer]:
         """The trainer of runs, with progress on the terminal."""
-        from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
+        from elmo.checkpoints.pretrained import load
         from elmo.tasks.runs import RunStore, Trainer
 
         prepare_torch(self.threads)
         with TaskProgress() as progress:
             bilm = load(self.model).to(options.choose_device(self.device))
-            yield Trainer(RunStore(self.store), bilm, self.model or DEFAULT_MODEL, progress.begin)
+            yield Trainer(RunStore(self.store), bilm, self.name, progress.begin)
 
 
 @dataclass(frozen=True)
