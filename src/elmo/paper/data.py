@@ -78,4 +78,4 @@ class DataFolder:
         return found
 
     def _missing(self, name: str, what: str) -> MissingDataError:
-        return MissingDataError(f"There is no {name} in {self.path}; expected {what} there.")
+        return MissingDataError(f"There is no {name} in {self.path}; expected {what}.")

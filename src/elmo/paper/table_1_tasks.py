@@ -150,7 +150,7 @@ def claims(rows: Sequence[TableRow]) -> list[Claim]:
     ]
     return [
         Claim("ELMo improves on the baseline", "table 1", tuple(better)),
-        Claim("ELMo takes away at least as much of the error as in the paper", "table 1", tuple(as_much)),
+        Claim("ELMo reduces the error by at least as much as in the paper", "table 1", tuple(as_much)),
     ]
 
 
