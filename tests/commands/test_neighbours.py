@@ -47,6 +47,16 @@ def test_an_occurrence_of_the_corpus_is_not_its_own_neighbour(index: str, tmp_pa
     assert [(each["sentence"], each["position"]) for each in found] == [(2, 1), (1, 4)]
 
 
+def test_a_column_of_a_table_is_indexed(index: str, tmp_path: Path) -> None:
+    (tmp_path / "text.csv").write_text("n,body\n1,The bank paid.\n", encoding="utf-8")
+    arguments = ("build", str(tmp_path / "text.csv"), "-o", str(tmp_path / "other"), "-m", str(tmp_path / "model"))
+    with pytest.raises(InputError, match=r"several columns: n, body. Name the one with the text \(--column\)"):
+        run(*arguments)
+    run(*arguments, "--column", "body")
+    found = json.loads(run("query", str(tmp_path / "other"), "--occurrence", "0:1", "--json"))
+    assert found["asked"]["tokens"] == ["The", "bank", "paid", "."]
+
+
 def test_another_model_is_noticed(index: str, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> None:
     make_bilm(seed=5).save_pretrained(tmp_path / "other")
     with pytest.raises(InputError, match="another model"):

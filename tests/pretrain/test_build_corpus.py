@@ -267,3 +267,10 @@ def test_text_that_contradicts_the_settings_is_told_before_training(
     open_or_build(tmp_path / "corpus", data, tokenizer="ptb-like", say=said.append)
     assert ("warning" in said[0]) == (warning is not None)
     assert warning is None or warning in said[0]
+
+
+def test_a_table_of_several_columns_gets_advice_that_fits(tmp_path: Path) -> None:
+    """Pre-training has no option that chooses a column."""
+    source = write(tmp_path / "a.csv", "n,body\n1,A cat.\n")
+    with pytest.raises(InputError, match=r"several columns: n, body\. Rename the one with the text to text"):
+        open_or_build(tmp_path / "corpus", DataSettings(train=(source,)))

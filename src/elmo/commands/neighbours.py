@@ -49,14 +49,14 @@ def build(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder of the new index.")],
     model: options.ModelOptions,
     vectors: IndexOptions,
-    input_format: options.InputFormat = "auto",
+    text: options.TextOptions,
     limit: Annotated[int | None, typer.Option(min=1, help="The largest number of sentences. Default: all.")] = None,
 ) -> None:
     """Index every token of a corpus, with its sentence."""
     from elmo.explore.neighbour_index import IndexSettings, build_index
 
     embedder = model.embedder()
-    sentences = islice(_sentences(corpus, format=input_format, tokenizer=embedder.tokenizer), limit)
+    sentences = islice(_sentences(corpus, text, embedder.tokenizer), limit)
     watch = Stopwatch()
     with counting(embedder) as encoder:
         settings = IndexSettings(**vars(vectors))
@@ -163,16 +163,15 @@ def export(
     messages.print(f"wrote {output}")
 
 
-def _sentences(corpus: Sequence[str], *, format: str, tokenizer: str) -> Iterator[Sequence[str]]:
+def _sentences(corpus: Sequence[str], text: options.TextOptions, tokenizer: str) -> Iterator[Sequence[str]]:
     """Token lists of the files; sense-tagged files are recognized by their names."""
     from elmo.explore.sense_data import read_sentences as read_tagged
-    from elmo.text.inputs import read_sentences
 
     for path in corpus:
         if ".data.xml" in path:
             yield from (sentence.words for sentence in read_tagged(path))
         else:
-            yield from (sentence.tokens for sentence in read_sentences(path, format=format, tokenizer=tokenizer))
+            yield from (sentence.tokens for sentence in text.read([path], tokenizer))
 
 
 def _embed_word(embedder: Embedder, sentence: str, word: str, *, layers: str) -> tuple[list[str], int, np.ndarray]:

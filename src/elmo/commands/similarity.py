@@ -82,12 +82,13 @@ def _occurrences(word: str, source: Path, how: OccurrenceOptions) -> list[Occurr
     from elmo.explore.occurrences import read_occurrences
     from elmo.explore.sense_data import SenseSet
     from elmo.explore.similarity import find_in_senses, find_in_text
-    from elmo.text.inputs import read_sentences
+    from elmo.text.inputs import RowOptions, read_sentences
 
     if ".data.xml" in source.name:
         return find_in_senses(word, SenseSet.open(source), limit=_LIMIT)
     if source.suffix != ".tsv":
-        sentences = (sentence.tokens for sentence in read_sentences(source, format=how.input_format))
+        columns = RowOptions(column_option=None)
+        sentences = (sentence.tokens for sentence in read_sentences(source, format=how.input_format, columns=columns))
         return find_in_text(word, sentences, limit=_LIMIT)
     known = read_occurrences(source)
     occurrences = [each for each in known if each.word == word][:_LIMIT]

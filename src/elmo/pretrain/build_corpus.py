@@ -61,7 +61,8 @@ class _Text:
         """The tokens of every line or row, of empty ones too. `options` counts what was skipped."""
         number = 0
         for path in self.files:
-            for row in READERS[choose_format(path.name, "auto")](TextFile(path), options or RowOptions()):
+            read = READERS[choose_format(path.name, "auto")]
+            for row in read(TextFile(path), options or RowOptions(column_option=None)):
                 if isinstance(row.value, list):
                     # Tokens of JSON or CoNLL-U may contain line ends, which the lexicon's words cannot.
                     tokens = words(" ".join(row.value), "whitespace")
@@ -181,7 +182,7 @@ def _build(folder: Path, texts: list[_Text], recipe: dict[str, Any], vocabulary:
 
 
 def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:
-    tally, options = _Tally(text), RowOptions()
+    tally, options = _Tally(text), RowOptions(column_option=None)
     empty_lines = 0
     for tokens in text.sentences(tokenizer, options):
         tally.counts.update(tokens)

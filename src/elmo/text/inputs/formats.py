@@ -63,6 +63,8 @@ class RowOptions:
     """Default: the one called text, sentence or tokens, or the only one. A number counts, from 1, without a header."""
     id_column: str | None = None
     keep: tuple[str, ...] = ()
+    column_option: str | None = "--column"
+    """How users choose the column, for error messages; None where they cannot."""
     progress: ReadProgress = field(default_factory=ReadProgress)
 
 
@@ -228,8 +230,10 @@ def choose_columns(options: RowOptions, names: list[str], where: str) -> _Column
     usual = [name for name in names if name.lower() in _USUAL_COLUMNS]
     if len(usual) == 1 or len(names) == 1:
         return _Columns((usual or names)[0], options.id_column, options.keep)
-    found = ", ".join(names)
-    raise InputError(f"{where} has several columns: {found}. Name the one with the text (--column), or call it text.")
+    advice = "Rename the one with the text to text."
+    if options.column_option is not None:
+        advice = f"Name the one with the text ({options.column_option}), or call it text."
+    raise InputError(f"{where} has several columns: {', '.join(names)}. {advice}")
 
 
 def read_jsonl(source: Source, options: RowOptions) -> Iterator[Row]:
