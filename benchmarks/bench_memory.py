@@ -150,7 +150,8 @@ def plot(peaks: dict[str, dict[str, int]], folder: Path) -> None:
         axes.set_xticks(SIZES, [str(size) for size in SIZES])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
+        if cases:
+            axes.legend(fontsize="small")
     drawn[0].set_ylabel("peak memory, MB")
     for suffix in ("png", "svg"):
         save(figure, folder / f"memory.{suffix}")

@@ -120,6 +120,8 @@ def _vectors(path: Path) -> dict[str, Any]:
             return {key: file[key].tobytes() for key in file.files}
     if path.suffix == ".jsonl":
         return dict(enumerate(path.read_text(encoding="utf-8").splitlines()))
+    if path.suffix == ".npy":
+        return {"vectors": np.load(path).tobytes()}
     import pyarrow.feather as feather
     import pyarrow.parquet as pq
 
@@ -127,10 +129,10 @@ def _vectors(path: Path) -> dict[str, Any]:
     return dict(enumerate(map(str, table.to_pylist())))
 
 
-def _embed(ending: str) -> Case:
+def _embed(ending: str, *options: str) -> Case:
     def arguments(folder: Path) -> list[str]:
         text, out = str(folder / "text.txt"), str(folder / f"out.{ending}")
-        return ["embed", text, "-o", out, "-m", TINY, "--layers", "top", "--batch-tokens", "64"]
+        return ["embed", text, "-o", out, "-m", TINY, "--layers", "top", "--batch-tokens", "64", *options]
 
     return Case(
         arguments,
@@ -158,6 +160,7 @@ def _tree(folder: Path) -> dict[str, bytes]:
 
 CASES = {
     **{f"embed {ending}": _embed(ending) for ending in ("hdf5", "npz", "jsonl", "parquet", "arrow")},
+    "embed npy": _embed("npy", "--pool", "mean"),
     "pretrain": Case(
         lambda folder: [
             "pretrain", "--train", str(folder / "text.txt"), "-o", str(folder / "model"), *_sets(PRETRAIN),

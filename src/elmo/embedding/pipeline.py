@@ -59,7 +59,7 @@ class WriteBehind(Generic[Item]):
     """
 
     def __init__(
-        self, write: Callable[[Item], None], size: Callable[[Item], int], *, max_bytes: int = 128 << 20
+        self, write: Callable[[Item], None], size: Callable[[Item], int], *, max_bytes: int = 64 << 20
     ) -> None:
         self._write, self._size, self._max_bytes = write, size, max_bytes
         self._items: queue.SimpleQueue[Item | object] = queue.SimpleQueue()
