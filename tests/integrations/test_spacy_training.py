@@ -17,7 +17,7 @@ spacy = pytest.importorskip("spacy")
 
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
-from thinc.api import Adam, Model
+from thinc.api import Adam, Model, fix_random_seed
 from tiny_model import TINY
 
 import elmo
@@ -41,6 +41,11 @@ CORPUS = [
     ("Ann sees Rome .", "N V N P", (1, 1, 1, 1), "nsubj ROOT obj punct", "B-PER O B-LOC O", "rest"),
     ("Dogs see Bob .", "N V N P", (1, 1, 1, 1), "nsubj ROOT obj punct", "O O B-PER O", "noise"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    fix_random_seed(0)
 
 
 def annotated(vocab: "spacy.Vocab") -> list[Doc]:
@@ -111,9 +116,8 @@ def test_listeners_train_the_mix_and_leave_the_bilm_alone() -> None:
     bilm = frozen_bilm(tok2vec).embedder.model
     digest, weights = bilm.digest(), mix_of(tok2vec).get_param("weights").copy()
     assert not weights.any()
-    losses = []
-    for _ in range(30):
-        losses.append(nlp.update(data, sgd=Adam(0.01), losses={}))
+    optimizer = Adam(0.01)
+    losses = [nlp.update(data, sgd=optimizer, losses={}) for _ in range(40)]
     assert losses[-1]["tagger"] < losses[0]["tagger"] / 2 and losses[-1]["ner"] < losses[0]["ner"] / 2
     assert np.abs(mix_of(tok2vec).get_param("weights")).min() > 0
     assert bilm.digest() == digest
@@ -255,7 +259,7 @@ def test_spacy_train_runs_the_example_config(tmp_path: Path, environment: dict[s
 
     run("init", "fill-config", CONFIG, "filled.cfg")
     paths = ("--paths.train", "corpus.spacy", "--paths.dev", "corpus.spacy", "--output", "run")
-    short = ("--training.max_steps", 80, "--training.eval_frequency", 40, "--training.optimizer.learn_rate", 0.01)
+    short = ("--training.max_steps", 120, "--training.eval_frequency", 40, "--training.optimizer.learn_rate", 0.01)
     labels = ("--components.parser.min_action_freq", 1)
     run("train", "filled.cfg", *paths, *short, *labels, "--components.tok2vec.model.model", folder)
     shutil.rmtree(folder)
