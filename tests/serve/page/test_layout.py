@@ -24,15 +24,16 @@ def test_everything_has_a_name_for_screen_readers(page: Any, server: Server) -> 
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Any, server: Server, scheme: str, width: int) -> None:
+def test_axe_finds_nothing(browser: Any, server: Server, pair: Server, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
     # The page's own policy forbids scripts that are not its own.
     context = browser.new_context(
         bypass_csp=True, color_scheme=scheme, reduced_motion="reduce", viewport={"width": width, "height": 844}
     )
     page = context.new_page()
-    for name in ("senses", "neighbours", "map", "fill", "tasks"):
-        open_panel(page, server, name)
+    panels = [(server, name) for name in ("senses", "neighbours", "map", "fill", "tasks")]
+    for target, name in [*panels, (pair, "senses"), (pair, "fill")]:
+        open_panel(page, target, name)
         page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
         found = axe.run(page)["violations"]
         assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], name

@@ -44,8 +44,11 @@ export async function asPicture(node, caption, source) {
   const copyOf = node.cloneNode(true);
   inline(node, copyOf);
   for (const part of copyOf.querySelectorAll(".scroll")) part.style.overflow = "visible";
+  // On the page the result may be as high as what stands beside it.
+  copyOf.style.height = "auto";
+  const content = Math.max(...[...node.children].map((child) => child.getBoundingClientRect().bottom)) - box.top;
   const lines = [line(caption, "600 18px/26px", width), line(source, "14px/20px", width)];
-  const height = Math.ceil(node.scrollHeight) + 48 + lines.reduce((sum, each) => sum + each.height, 0);
+  const height = Math.ceil(content) + 56 + lines.reduce((sum, each) => sum + each.height, 0);
   const style = getComputedStyle(document.body);
   const whole = element("div", {}, lines[0].made, copyOf, lines[1].made);
   Object.assign(whole.style, { padding: "16px", boxSizing: "border-box", width: `${width}px`, minHeight: `${height}px`, background: style.backgroundColor, color: style.color });
