@@ -76,16 +76,17 @@ class SmallIndex:
         """The folder of the index, or of its first part; before, an answer that says how far it is."""
         self._wanted.set()
         self.start()
+        if self._folder is not None:
+            return self._folder
         if self._failure is not None:
             raise ServiceError(424, self._failure)
-        if self._folder is None:
-            raise ServiceError(503, f"The index of example sentences is being built: {self.progress or 'starting'}.")
-        return self._folder
+        raise ServiceError(503, f"The index of example sentences is being built: {self.progress or 'starting'}.")
 
     @property
     def progress(self) -> str | None:
         """How many sentences are indexed; None if nothing is being built."""
-        return f"{self._done:,} of {self._total:,} sentences" if self._total and not self._is_complete else None
+        is_building = self._total and not self._is_complete and self._failure is None
+        return f"{self._done:,} of {self._total:,} sentences" if is_building else None
 
     def stop(self) -> None:
         """Stop building, and leave nothing behind but what the cache folder holds."""
