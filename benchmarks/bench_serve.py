@@ -215,7 +215,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         model = options.model or make_model(Path(scratch) / "random")
         if not options.model:
-            os.environ["ELMO_HOME"] = scratch  # nothing of the random model stays in the user's cache folder
+            os.environ.setdefault("ELMO_HOME", scratch)  # the random model's index stays out of the user's cache folder
         texts = read_texts(1024)
         embedder = Embedder(model, layers="average", pooling="mean")
         embedder.embed(texts)
