@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from elmo.errors import InputError, needs
@@ -36,6 +37,7 @@ def write_approximate(vectors: NDArray[np.float16], path: Path, *, seed: int) ->
     """Build the index of unit vectors and write it to a file."""
     import faiss
 
+    faiss.omp_set_num_threads(torch.get_num_threads())  # what --threads chose
     number, dim = vectors.shape
     if number < _MIN_ROWS:
         raise InputError(
