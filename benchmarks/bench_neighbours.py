@@ -258,7 +258,7 @@ def _report(chosen: argparse.Namespace, vectors: np.ndarray, found: dict[str, An
         f"{RERANKED} candidates by their vectors in float16."
     )
     report = provenance.Report(
-        "neighbours",
+        f"neighbours_{len(vectors)}",
         title="Nearest neighbours, exact and approximate",
         data=facts,
         markdown="\n".join([text, "", *lines]),
