@@ -3,8 +3,8 @@
     python benchmarks/bench_wikipedia.py --megabytes 20 200
 
 The dumps are generated: sentences of benchmarks/text between templates, tables, references, links and lists, which make
-up about half of the markup. Every measurement is a process of its own, and
-time is processor time, start of Python included. Prints a table, keeps it in results/.
+up about half of the markup. Every measurement is a process of its own; times are processor times and include the start
+of Python. Prints a table, keeps it in results/.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def test_only_articles_are_read(tmp_path: Path) -> None:
             page("Old.", before='<redirect title="B"/>'),
             page("{}", model="json"),
             page("Broken {{ one."),
-            page("x" * (MAX_PAGE_CHARACTERS + 1)),
+            page("x" * (MAX_PAGE_CHARACTERS + 1)).replace("</text>", "</text><model>wikitext</model>"),
             page("Last."),
         )
     )

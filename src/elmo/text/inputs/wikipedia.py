@@ -78,6 +78,7 @@ class _Dump:
         self._source = source
         self._pages: list[_Page] = []
         self._fields: dict[str, str] = {}
+        self._markup: str | None = ""
         self._text: list[str] = []
         self._size = 0
         self._start = (0, 0)
@@ -124,7 +125,7 @@ class _Dump:
         self._root = self._root or name
         self._text, self._size = [], 0
         if name == "page":
-            self._fields = {}
+            self._fields, self._markup = {}, ""
             self._start = (self._parser.CurrentLineNumber, self._parser.CurrentByteIndex)
         elif name == "redirect":
             self._fields[name] = ""
@@ -137,19 +138,17 @@ class _Dump:
             self._text.append(characters)
 
     def _close(self, name: str) -> None:
-        if name in ("ns", "model", "text"):
-            self._fields[name] = "".join(self._text)
-            self._fields.pop("long", None)
-            if self._size > MAX_PAGE_CHARACTERS:
-                self._fields["long"] = ""
+        if name in ("ns", "model"):
+            self._fields[name] = "".join(self._text).strip()
+        elif name == "text":  # of the last revision, if the dump has several
+            self._markup = "".join(self._text) if self._size <= MAX_PAGE_CHARACTERS else None
         elif name == "namespace" and self._namespace in (_MEDIA, _FILE, _CATEGORY):
             self.hidden |= {"".join(self._text).strip().casefold()}
         elif name == "page":
             fields = self._fields
-            is_article = fields.get("ns", "0").strip() == "0" and "redirect" not in fields
+            is_article = fields.get("ns", "0") == "0" and "redirect" not in fields
             if is_article and fields.get("model", "wikitext") == "wikitext":
-                self._pages.append(_Page(None if "long" in fields else fields.get("text", ""), *self._start))
-            self._fields = {}
+                self._pages.append(_Page(self._markup, *self._start))
         self._text, self._size = [], 0
 
 
