@@ -72,7 +72,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.transport = _PatientTransport(transport, self)  # type: ignore[assignment]
+        self._patient = _PatientTransport(transport, self)
+        self.transport = self._patient  # type: ignore[assignment]
         self._head_bytes = 0
         self._refused = False
         self._deadline: asyncio.TimerHandle | None = None
@@ -92,6 +93,8 @@ class Connection(HttpToolsProtocol):
         self._headers_arrived()
         self.resume_writing()
         super().connection_lost(exc)
+        # Without this the two would hold each other, with the request's body, until the garbage collector finds them.
+        self._patient.connection = None
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -186,13 +189,14 @@ class _PatientTransport:
     """A transport that uvicorn can close while the client is still sending, and the client gets its answer."""
 
     def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
-        self._transport, self._connection = transport, connection
+        self._transport = transport
+        self.connection: Connection | None = connection
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def close(self) -> None:
-        if self._connection.expects_body and not self._transport.is_closing():
-            self._connection.discard_rest()
+        if self.connection is not None and self.connection.expects_body and not self._transport.is_closing():
+            self.connection.discard_rest()
         else:
             self._transport.close()
