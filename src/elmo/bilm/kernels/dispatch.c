@@ -91,6 +91,21 @@ static void product_part(void *context, int64_t index)
     chosen->product(&j->products[index / j->parts], index % j->parts, j->parts);
 }
 
+/* The rows of one product that are computed together anyway: the result is the same to the bit. */
+static void product_rows(void *context, int64_t index)
+{
+    const product_job *j = context;
+    elmo_product p = j->products[index / j->parts];
+    int64_t first = index % j->parts * ELMO_PRODUCT_ROWS;
+    if (first >= p.num_rows) return;
+    p.num_rows = p.num_rows - first < ELMO_PRODUCT_ROWS ? p.num_rows - first : ELMO_PRODUCT_ROWS;
+    if (p.left_rows) p.left_rows += first;
+    else p.left += first * p.left_stride;
+    if (p.out_rows) p.out_rows += first;
+    else p.out += first * p.out_stride;
+    chosen->product(&p, 0, 1);
+}
+
 typedef struct {
     const float *matrix;
     int64_t num_rows, num_columns, stride;
@@ -145,9 +160,16 @@ void elmo_highway_layer(const elmo_highway *highway, int64_t backward, int64_t n
 
 void elmo_multiply(const elmo_product *products, int64_t count, int64_t num_threads)
 {
-    int64_t parts = count >= num_threads ? 1 : (num_threads + count - 1) / count;
-    product_job job = {products, parts};
-    elmo_parallel(product_part, &job, count * parts, num_threads);
+    if (count < num_threads) {
+        product_job job = {products, (num_threads + count - 1) / count};
+        elmo_parallel(product_part, &job, count * job.parts, num_threads);
+        return;
+    }
+    /* More pieces than threads: one whose core is busy with something else takes fewer of them. */
+    int64_t rows = 0;
+    for (int64_t i = 0; i < count; i++) rows = products[i].num_rows > rows ? products[i].num_rows : rows;
+    product_job job = {products, (rows + ELMO_PRODUCT_ROWS - 1) / ELMO_PRODUCT_ROWS};
+    elmo_parallel(product_rows, &job, count * job.parts, num_threads);
 }
 
 typedef struct {

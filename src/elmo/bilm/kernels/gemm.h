@@ -107,7 +107,7 @@ static void product(const elmo_product *p, int64_t part, int64_t num_parts)
     int64_t last_row = by_rows ? min64(p->num_rows, (part + 1) * blocks / num_parts * MR) : p->num_rows;
     int64_t first_panel = by_rows ? 0 : part * panels / num_parts;
     int64_t last_panel = by_rows ? panels : (part + 1) * panels / num_parts;
-    enum { ROWS = 240 };
+    enum { ROWS = ELMO_PRODUCT_ROWS };
     const float *a[ROWS];
     float *out[ROWS];
     /* Rows at a power-of-two stride map to the same few cache sets; a copy with another stride avoids this. */

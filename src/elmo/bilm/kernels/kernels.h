@@ -59,6 +59,9 @@ typedef struct {
     int64_t trim;     /* tokens to leave out at both ends of each row: 1 drops the sentence markers */
 } elmo_direction;
 
+/* Rows of a product that are computed together. */
+enum { ELMO_PRODUCT_ROWS = 240 };
+
 /* out = activation(left right + bias), or out += left right, `right` packed.  Row i of the product is computed from row
    left_rows[i] and written to row out_rows[i]; NULL: row i. */
 typedef struct {

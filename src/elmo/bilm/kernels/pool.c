@@ -124,6 +124,7 @@ static void *work(void *argument)
             pthread_cond_wait(&wake, &lock);
         }
         seen = atomic_load(&round_number);
+        atomic_fetch_add(&busy, 1);
         pthread_mutex_unlock(&lock);
         atomic_store(&worker_core, core());
         run_tasks();
@@ -180,16 +181,19 @@ void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num
     job.context = context;
     job.num_tasks = num_tasks;
     atomic_store(&job.next, 0);
-    wanted = busy = have_workers(num_threads - 1);
+    wanted = have_workers(num_threads - 1);
     atomic_store(&caller_core, core());
     round_number++;
     pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&lock);
     run_tasks();
+    /* No task is left: a worker that has not begun, because another process has its core, is not waited for. */
+    pthread_mutex_lock(&lock);
+    wanted = 0;
+    pthread_mutex_unlock(&lock);
     spin_until_changed(&busy, 1, &worker_core); /* returns at once while more than one worker is busy */
     pthread_mutex_lock(&lock);
     while (atomic_load(&busy) > 0) pthread_cond_wait(&finished, &lock);
-    wanted = 0;
     pthread_mutex_unlock(&lock);
     pthread_mutex_unlock(&call);
 }
