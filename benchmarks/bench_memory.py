@@ -20,7 +20,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -107,7 +106,6 @@ def main() -> None:
     arguments = parser.parse_args()
     kept = arguments.output / "memory.json"
     peaks: dict[str, dict[str, int]] = json.loads(kept.read_text())["peak_mb"] if kept.exists() else {}
-    started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         for case in CASES if arguments.only is None else [case for case in CASES if case in arguments.only]:
             peaks[case] = {}
@@ -126,7 +124,7 @@ def main() -> None:
     columns = ["peak memory, MB", *(f"{size} MB of text" for size in SIZES), f"from {SIZES[1]} to {SIZES[-1]}"]
     table = provenance.markdown_table(columns, rows) + "\n\n![Peak memory against input size](memory.png)"
     report = provenance.Report("memory", "Peak memory against the size of the input", table, {"peak_mb": peaks})
-    origin = provenance.collect(seed=0, seconds=time.monotonic() - started, command="benchmarks/bench_memory.py")
+    origin = provenance.collect(seed=0, command="benchmarks/bench_memory.py")
     provenance.write_report(report, arguments.output, provenance=origin)
     plot(peaks, arguments.output)
     print(table)

@@ -46,6 +46,8 @@ def sentence_schema(layout: OutputLayout) -> pa.Schema:
 
 OFFSET_COLUMNS = ("starts", "stops")
 _TABLE_BYTES = 4 << 20
+_GROUP_BYTES = 16 << 20
+"""Of a row group: Arrow takes up to 12 bytes more for each number of a nested list while it writes one."""
 
 
 def vector_columns(layout: OutputLayout) -> list[str]:
@@ -128,7 +130,7 @@ class ArrowFile:
 
 
 class ArrowPart:
-    """One row group of a Parquet file, or some record batches of an Arrow file.
+    """Row groups of a Parquet file, or record batches of an Arrow file.
 
     Sentences become Arrow's arrays a few megabytes at a time: as Python objects they take several times the memory.
     """
@@ -137,20 +139,25 @@ class ArrowPart:
         self._writer, self._layout = writer, layout
         self._records: list[Record] = []
         self._num_bytes = 0
-        self._tables = [sentence_table([], layout)]
+        self._tables: list[pa.Table] = []
 
     def add(self, record: Record) -> None:
         self._records.append(record)
         self._num_bytes += record.num_bytes
         if self._num_bytes >= _TABLE_BYTES:
             self._convert()
+            if sum(table.nbytes for table in self._tables) >= _GROUP_BYTES:
+                self._write()
 
     def close(self) -> None:
         self._convert()
-        self._writer.write_table(pa.concat_tables(self._tables))
-        self._tables = []
+        self._write()
         self._writer.close()
 
     def _convert(self) -> None:
         self._tables.append(sentence_table(self._records, self._layout))
         self._records, self._num_bytes = [], 0
+
+    def _write(self) -> None:
+        self._writer.write_table(pa.concat_tables(self._tables))
+        self._tables = []
