@@ -107,7 +107,7 @@ def main() -> None:
     from elmo.errors import ElmoError
 
     _write_any_text()
-    # Importing torch makes a million objects, none of them garbage: to search them takes 0.05 s, and 0.1 s at the end.
+    # Importing torch makes a million objects, none of them garbage: searching them at exit takes about 0.1 s.
     gc.set_threshold(50_000, 20, 100)
     atexit.register(gc.freeze)
     try:
