@@ -139,8 +139,10 @@ class Bench:
 
 
 def family(tool: str) -> str:
-    names = {"spaCy tok2vec": "spaCy", "Flair": "Flair"}
-    return names.get(tool, "elmo" if tool.startswith("elmo") else tool.split(", ")[1].split()[0])
+    """The key of REQUIRED: the library in "BERT-base, onnxruntime int8", else the first word."""
+    if tool.startswith("elmo"):
+        return "elmo"
+    return tool.split(", ")[-1].split()[0]
 
 
 def table(data: dict[str, Any]) -> str:
@@ -188,8 +190,7 @@ def table(data: dict[str, Any]) -> str:
             "Installed: all required distributions with torch's CPU build, without a model's weights "
             f"(elmo's bundled model is included; elmo's wheel takes {sizes['elmo wheel']:,.0f} MB).",
             f"- Other processes took up to {data['largest_share_of_other_processes']:.0%} of the machine (median of a "
-            f"tool's rounds; {len(data['rounds'])} rounds in all). Processor time grows when caches are shared: all "
-            "tools would be faster on a quiet machine, and ratios below 1.3 mean little.",
+            f"tool's rounds; {len(data['rounds'])} rounds in all). Ratios near 1 mean little.",
             *missing,
         ]
     )
