@@ -8,13 +8,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.main import get_command
+from command_line import click_command
 
 import elmo
 from elmo.commands import COMMANDS, main
@@ -94,13 +92,7 @@ def commands(page: Path) -> Iterator[tuple[bool, list[str]]]:
 
 
 def known_options(name: str, arguments: list[str]) -> set[str]:
-    module, attribute, _ = COMMANDS[name]
-    target: Any = getattr(import_module(f"elmo.commands.{module}"), attribute)
-    if not isinstance(target, typer.Typer):
-        single = typer.Typer()
-        single.command(name)(target)
-        target = single
-    command: Any = get_command(target)
+    command = click_command(name)
     if hasattr(command, "commands"):
         assert arguments and arguments[0] in command.commands, f"elmo {name} has no subcommand {arguments[:1]}"
         command = command.commands[arguments[0]]

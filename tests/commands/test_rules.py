@@ -6,11 +6,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
-import typer
-from typer.main import get_command
+from command_line import click_command
 
 from elmo.commands import COMMANDS
 
@@ -34,13 +32,8 @@ EXCEPT = {
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    for name, (module, attribute, _) in COMMANDS.items():
-        target: Any = getattr(import_module(f"elmo.commands.{module}"), attribute)
-        if not isinstance(target, typer.Typer):
-            single = typer.Typer()
-            single.command(name)(target)
-            target = single
-        command: Any = get_command(target)
+    for name in COMMANDS:
+        command = click_command(name)
         if hasattr(command, "commands"):
             yield from ((f"{name} {each}", command.commands[each]) for each in command.commands)
         else:

@@ -1,4 +1,4 @@
-"""A word in the plane, and its figure: every label in it, told apart by shape as well as color."""
+"""The map of a word and its figure: every label has a shape and a color of its own."""
 
 from __future__ import annotations
 
