@@ -184,6 +184,8 @@ def test_bad_input_gets_one_sentence(
         (["--threads", "-1"], "-1 threads were asked for"),
         (["--tokenizer", "spacy"], "no tokenizer 'spacy'"),
         (["--workers", "2"], "--workers 2 has no effect: --engine local runs in this process"),
+        (["--device", "nowhere"], "The device 'nowhere' cannot be used"),
+        (["--device", "cuda", "--engine", "ray"], "--device cuda needs --engine local"),
     ],
 )
 def test_engines_refuse_bad_settings_before_they_begin(
@@ -199,7 +201,11 @@ def test_engines_refuse_bad_settings_before_they_begin(
 @pytest.mark.parametrize(
     ("name", "content", "options"),
     [
-        ("reviews.csv", 'id,review\n1,"It\'s good, ""very"" good."\n2,bad\n', ["--column", "review"]),
+        (
+            "reviews.csv",
+            'id,review\n1,"It\'s good, ""very"" good."\n2,bad\n',
+            ["--column", "review", "--device", "cpu"],
+        ),
         ("a.conllu", "# sent_id = x\n1-2\tdu\t_\n1\tde\t_\n2\tle\t_\n\n1\toui\t_\n", []),
         ("a.tok", "a\u00a0b c\n", []),
     ],
@@ -417,7 +423,7 @@ def test_a_precision_of_the_cpu_kernels_is_refused_elsewhere(
     arguments = ["embed", text, "-m", TINY, "-o", tmp_path / "out.npz", "--device", "meta", "--precision", "int8"]
     result = elmo(arguments)
     assert result.code == 2
-    assert "--precision int8 is of the CPU kernels, and the model would run on meta" in result.stderr
+    assert "--precision int8 needs the CPU kernels, but the model would run on meta" in result.stderr
 
 
 def test_vectors_are_mapped_with_align(text: Path, tmp_path: Path, elmo: Callable[..., Result]) -> None:

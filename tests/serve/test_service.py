@@ -64,7 +64,7 @@ def test_it_listens_on_loopback_and_is_unhealthy_until_warm(
 
 
 def test_weights_of_eight_bits_answer_nearly_the_same(start_server: Start, server: Server) -> None:
-    small = start_server("--precision", "int8")
+    small = start_server("--precision", "int8", "--device", "cpu")
     assert httpx.get(small.url + "/info", timeout=60).json()["model_dtype"] == "int8"
     exact, near = (
         np.array(httpx.post(each.url + "/embed", json={"inputs": "the bank of the river"}, timeout=60).json()[0])
@@ -292,6 +292,7 @@ def test_bad_settings_get_one_sentence_and_code_2(model_folder: Path, server: Se
         (["--workers", "0"], "workers is 0"),
         (["--model", "/no/such/model"], "No model called"),
         (["--index", "/nope"], "/nope"),
+        (["--workers", "2", "--device", "meta"], "--workers 2 is for models on the CPU"),
         (["--log-level", "loud"], "log_level is 'loud'"),
         (["--set", "header_secnds=1"], "Did you mean header_seconds?"),
         (["--api-key-file", "/no/such/file"], "Cannot read the API key"),
@@ -299,6 +300,7 @@ def test_bad_settings_get_one_sentence_and_code_2(model_folder: Path, server: Se
         with pytest.raises(ElmoError, match=re.escape(message)):
             CliRunner().invoke(app, ["serve", "--port", "0", *options], catch_exceptions=False)
     for options, message in (
+        (["--device", "nowhere"], "The device 'nowhere' cannot be used"),
         (["--model", str(damaged)], "The model could not be loaded"),
         (["--model", str(model_folder), "--precision", "int3"], "Unknown precision 'int3'"),
     ):

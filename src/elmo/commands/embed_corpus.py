@@ -33,6 +33,7 @@ class ClusterOptions:
         str | None, typer.Option(help="The address of a Spark cluster. Default: one is started on this machine.")
     ] = None
     workers: Annotated[int, typer.Option(min=0, help="The processes of Ray or Spark; 0 means one per CPU.")] = 0
+    device: options.Device = None
     threads: Annotated[int, typer.Option(help="The number of CPU threads of each worker.")] = 1
 
 
@@ -66,7 +67,13 @@ def embed_corpus(
     from elmo.scale.arrow import ArrowSettings
     from elmo.scale.job import JobOptions, plan_job, run_job
 
-    settings = ArrowSettings(model, text.column, tokenizer=text.tokenizer, **vars(vectors))
+    settings = ArrowSettings(
+        model,
+        text.column,
+        device=cluster.device if cluster.engine == "local" else "cpu",
+        tokenizer=text.tokenizer,
+        **vars(vectors),
+    )
     how = JobOptions(
         input_format=text.input_format,
         keep=tuple(partitions.keep or ()),
@@ -94,6 +101,8 @@ def _choose(cluster: ClusterOptions) -> Engine:
     for option, value, owner in (("--address", address, "ray"), ("--master", master, "spark")):
         if value is not None and engine != owner:
             raise ConfigError(f"{option} is an option of --engine {owner}, not of {engine}. Leave it out.")
+    if engine != "local" and cluster.device not in (None, "cpu"):
+        raise ConfigError(f"--device {cluster.device} needs --engine local: the workers of {engine} run on CPUs.")
     if workers and (engine == "local" or master is not None):
         reason = "--engine local runs in this process" if engine == "local" else f"the cluster at {master} has its own"
         raise ConfigError(f"--workers {workers} has no effect: {reason}. Leave it out.")

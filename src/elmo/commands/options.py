@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_o
 
 import typer
 
-from elmo.errors import ConfigError
 from elmo.settings import Settings
 from elmo.text.tokenizer import TOKENIZERS
 
 if TYPE_CHECKING:
-    import torch
-
     from elmo.embedding.embedder import Embedder
     from elmo.pretrain.scoring import Scorer
     from elmo.text.inputs import Sentence
@@ -119,21 +116,18 @@ class ModelOptions(ComputeOptions):
 
     def embedder(self, **choices: Any) -> Embedder:
         """The model as an embedder; `choices` are those of `Embedder`."""
+        from elmo.bilm.device import choose_device
         from elmo.embedding.embedder import Embedder
 
         set_threads(self.threads)
-        device, precision = choose_device(self.device), choices.get("precision", "float32")
-        if device.type != "cpu" and precision != "float32":
-            raise ConfigError(
-                f"--precision {precision} is of the CPU kernels, and the model would run on {device}. Leave it out, or "
-                "give --device cpu."
-            )
+        device = choose_device(self.device, precision=choices.get("precision", "float32"))
         embedder = Embedder(self.model, **choices)
         embedder.model.to(device)
         return embedder
 
     def scorer(self, state: str) -> Scorer:
         """The model with its softmax."""
+        from elmo.bilm.device import choose_device
         from elmo.checkpoints.pretrained import load
         from elmo.pretrain.scoring import Scorer
 
@@ -219,16 +213,3 @@ def set_threads(threads: int) -> None:
         import torch
 
         torch.set_num_threads(threads)
-
-
-def choose_device(name: str | None) -> torch.device:
-    """The device of that name, or by default a GPU if there is one."""
-    import torch
-
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"The device {name!r} cannot be used: {reason}. Expected cpu, cuda or cuda:1.") from error

@@ -43,12 +43,11 @@ class AccessOptions:
 def serve(
     settings: SettingOptions,  # type: ignore[valid-type]
     access: AccessOptions,
-    model: options.Model = None,
+    model: options.ModelOptions,
     precision: options.Precision = "float32",
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Another setting of docs/serve.md, such as header_seconds=5.")
     ] = None,
-    threads: options.Threads = 0,
 ) -> None:
     """Serve vectors to OpenAI's and Hugging Face's clients, and a page that shows words change meaning."""
     try:
@@ -61,9 +60,10 @@ def serve(
     del fastapi, httptools, orjson, uvicorn
     from elmo.serve.run import run
 
-    options.set_threads(threads)
+    options.set_threads(model.threads)
     chosen = ServeSettings(
-        model=model,
+        model=model.model,
+        device=model.device,
         precision=precision,
         tasks=tuple(access.task or ()),
         api_key=read_api_key(access.api_key_file),

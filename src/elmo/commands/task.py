@@ -171,6 +171,7 @@ def _train(
     cache: bool = True,
     cache_folder: Path | None = None,
 ) -> None:
+    from elmo.bilm.device import choose_device
     from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
     from elmo.tasks.catalog import find_task
     from elmo.tasks.job import TaskJob, run
@@ -188,7 +189,7 @@ def _train(
         elmo_name=training.model or DEFAULT_MODEL,
         cache=cache,
         cache_folder=cache_folder,
-        device=options.choose_device(training.device),
+        device=choose_device(training.device),
     )
     with TaskProgress() as progress:
         results = run(job, bilm=bilm, report=progress.show)
@@ -215,9 +216,10 @@ def _only_file(folder: Path, name: str) -> str:
 
 
 def _load(folder: Path, device: str | None) -> TrainedTask:
+    from elmo.bilm.device import choose_device
     from elmo.tasks.trained import TrainedTask
 
-    return TrainedTask.load(folder).to(options.choose_device(device))
+    return TrainedTask.load(folder).to(choose_device(device))
 
 
 def _show(results: dict[str, Any], output: Path) -> None:

@@ -36,13 +36,14 @@ def prepare(compute: options.ComputeOptions) -> tuple[World, Say]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
+    from elmo.bilm.device import choose_device
     from elmo.pretrain.world import World
 
     # Denormal numbers, which are frequent in training, are slower by a factor of ten and more.
     torch.set_flush_denormal(True)
     _keep_memory()
     options.set_threads(compute.threads)
-    world = World.join(options.choose_device(compute.device))
+    world = World.join(choose_device(compute.device))
     return world, typer.echo if world.leads else _quiet
 
 

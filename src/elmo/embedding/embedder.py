@@ -31,7 +31,7 @@ from elmo.embedding.long_sentences import PieceSettings, Reading, as_array, cont
 from elmo.embedding.pooling import Pooling, pool
 from elmo.embedding.token_lists import SentenceLike, as_token_lists
 from elmo.embedding.word_cache import DEFAULT_MAX_BYTES, WORDS_FILE, WordCache, encode_words
-from elmo.errors import ConfigError, InputError
+from elmo.errors import ConfigError, InputError, check_choice
 from elmo.storage.digest import tensor_digest
 from elmo.text.batches import cut_batches, cut_windows
 from elmo.text.tokenizer import check_tokenizer
@@ -94,14 +94,10 @@ class Embedder:
             raise ConfigError(
                 f"model is {type(model).__name__}; expected a model that elmo.load opened, a name or a path."
             )
-        for name, value, known in (
-            ("state", state, get_args(StateMode)),
-            ("pooling", pooling, (None, *get_args(Pooling))),
-            ("dtype", dtype, get_args(VectorType)),
-        ):
-            if value not in known:
-                words = ", ".join(choice for choice in known if choice is not None)
-                raise ConfigError(f"Unknown {name} {value!r}; expected one of {words}.")
+        check_choice("state", state, get_args(StateMode))
+        check_choice("dtype", dtype, get_args(VectorType))
+        if pooling is not None:
+            check_choice("pooling", pooling, get_args(Pooling))
         if batch_tokens < 1 or batch_size < 1:
             raise ConfigError(f"batch_tokens ({batch_tokens}) and batch_size ({batch_size}) must be at least 1.")
         folder = None if isinstance(model, PretrainedBiLM) else locate(model)

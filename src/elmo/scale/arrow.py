@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from elmo.bilm.device import choose_device
 from elmo.embedding.embedder import DEFAULT_BATCH_TOKENS, Embedder, VectorType
 from elmo.embedding.layers import LayerSpec
 from elmo.embedding.pooling import Pooling
@@ -52,6 +53,8 @@ class ArrowSettings:
     dtype: VectorType = "float32"
     precision: str = "float32"
     """Of the model's weights in memory: float32, or faster and less exact, float16 or int8."""
+    device: str | None = "cpu"
+    """The device that the model runs on; none means a GPU if there is one."""
     tokenizer: str | None = None
     align: str | None = None
     """A language of the aligned models or the file of a mapping matrix, which every worker can open."""
@@ -70,11 +73,13 @@ class ArrowEmbedder:
 
     def __init__(self, settings: ArrowSettings) -> None:
         self.settings = settings
+        device = choose_device(settings.device, precision=settings.precision)
         self.embedder = Embedder(
             settings.model, layers=settings.layers, pooling=settings.pooling, dtype=settings.dtype,
             precision=settings.precision, tokenizer=settings.tokenizer, align=settings.align,
             batch_tokens=settings.batch_tokens,
         )  # fmt: skip
+        self.embedder.model.to(device)
         choice = self.embedder.layers
         self.layout = OutputLayout(
             num_layers=choice.num_layers if choice.form == "all" else None,

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
+from elmo.bilm.device import choose_device
 from elmo.checkpoints.pretrained import DEFAULT_MODEL, PretrainedBiLM, load, locate
 from elmo.embedding.embedder import Embedder
 from elmo.embedding.layers import choose_layers
@@ -48,25 +50,26 @@ class Models:
 
 def open_models(settings: ServeSettings) -> Models:
     """Open the biLMs and the task models, and refuse settings that do not fit them."""
-    name, bilm = _open(settings.model or DEFAULT_MODEL, settings)
+    device = choose_device(settings.device, precision=settings.precision)
+    name, bilm = _open(settings.model or DEFAULT_MODEL, settings, device)
     Embedder(bilm, layers=settings.layers, cache=None)
     if choose_layers(settings.layers, bilm.config.num_layers).form == "all":
         raise ConfigError("--layers all gives no single vector; choose a layer, average, top, concat or weights.")
     tasks: dict[str, TrainedTask] = {}
     for folder in (each for given in settings.tasks for each in task_folders(given)):
-        trained = TrainedTask.load(folder)
+        trained = TrainedTask.load(folder).to(device)
         if trained.task.name in tasks:
             raise ConfigError(f"Two models for the task {trained.task.name} were given; a service holds one of each.")
         tasks[trained.task.name] = trained
-    second = None if settings.compare is None else Models(*_open(settings.compare, settings), {})
+    second = None if settings.compare is None else Models(*_open(settings.compare, settings, device), {})
     if second is not None and second.name == name:
         raise ConfigError(f"--compare names the model {name!r}, as --model does; give another one.")
     return Models(name, bilm, tasks, second)
 
 
-def _open(model: str, settings: ServeSettings) -> tuple[str, PretrainedBiLM]:
+def _open(model: str, settings: ServeSettings, device: torch.device) -> tuple[str, PretrainedBiLM]:
     place = locate(model)
-    return _served_name(model, place), load(place, precision=settings.precision)
+    return _served_name(model, place), load(place, precision=settings.precision).to(device)
 
 
 def _served_name(model: str, place: Path) -> str:

@@ -15,6 +15,7 @@ import time
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from elmo.bilm.device import choose_device
 from elmo.checkpoints.pretrained import locate
 from elmo.errors import ConfigError
 from elmo.explore.neighbours import NeighbourIndex
@@ -34,6 +35,12 @@ def run(settings: ServeSettings) -> None:
     """Serve until SIGTERM or SIGINT; requests under way are finished."""
     set_up_logs(settings.log_level)
     # What can be told before anything listens.
+    device = choose_device(settings.device, precision=settings.precision)
+    if settings.workers > 1 and device.type != "cpu":
+        raise ConfigError(
+            f"--workers {settings.workers} is for models on the CPU, but the model would run on {device}. Give "
+            "--workers 1 or --device cpu."
+        )
     locate(settings.model)
     if settings.compare is not None:
         locate(settings.compare)

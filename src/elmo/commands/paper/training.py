@@ -34,12 +34,13 @@ class TrainerOptions(options.ModelOptions):
     @contextmanager
     def training(self) -> Iterator[Trainer]:
         """The trainer of runs, with progress on the terminal."""
+        from elmo.bilm.device import choose_device
         from elmo.checkpoints.pretrained import load
         from elmo.tasks.runs import RunStore, Trainer
 
         prepare_torch(self.threads)
         with TaskProgress() as progress:
-            bilm = load(self.model).to(options.choose_device(self.device))
+            bilm = load(self.model).to(choose_device(self.device))
             yield Trainer(RunStore(self.store), bilm, self.name, progress.begin)
 
 
