@@ -22,7 +22,7 @@ from elmo.text.tokenizer import tokenize, words
 
 EXAMPLES = int(os.environ.get("ELMO_FUZZ_EXAMPLES", "8"))
 
-_TOKENS = [
+BYTES = [
     b"", b"\x00", b"\xff", b"\xff" * 4, b"\xff" * 8, b"\x7f\xff\xff\xff", b"\x00" * 8, b"\xed\xa0\x80", b"\n", b"\n\n",
     b"\t", b" ", b"\r", b"-1", b"0", b"1e999", b"NaN", b"99999999999", b"1" * 30, b"9" * 5000, b"[" * 3000, b"{" * 3000,
     b'{"a":' * 3000, b"(" * 3000, b'"', b"'", b"\\ud800", b"null", b"true", b"[]", b"{}", b"<", b"&#0;", b"&bomb;",
@@ -32,7 +32,7 @@ _TOKENS = [
 _EDIT = st.tuples(
     st.integers(0, 1 << 20),
     st.one_of(st.just(0), st.integers(0, 40), st.integers(0, 1 << 20)),
-    st.one_of(st.sampled_from(_TOKENS), st.binary(max_size=8)),
+    st.one_of(st.sampled_from(BYTES), st.binary(max_size=8)),
     st.booleans(),
 )
 _EDITS = st.lists(_EDIT, min_size=1, max_size=4)
