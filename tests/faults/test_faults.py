@@ -40,7 +40,7 @@ def _check(server: Server, folder: Path, name: str, fault: Fault, result: Any) -
     ("name", "action"),
     [
         *((name, signal.SIGKILL) for name in CASES if name != "paper report"),
-        *((name, FULL_DISK) for name in ("embed hdf5", "task train", "embed-corpus")),
+        *((name, FULL_DISK) for name in ("embed hdf5", "pretrain", "task train", "embed-corpus")),
     ],
 )
 def test_a_fault_in_the_middle(

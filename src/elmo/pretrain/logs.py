@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
+import socket
+import time
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +15,7 @@ from elmo.pretrain.loop import Report
 from elmo.storage.atomic import write_atomic, writing
 
 _ENDS = ("final", "finished", "stopped", "early stop")
-_ROOM = 1_000_000
+_ADVICE = "Free some space, then continue from the last checkpoint with --resume."
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 
 
@@ -30,7 +32,7 @@ class JsonLog:
     def __call__(self, report: Report) -> None:
         line = {"kind": report.kind, "update": report.update, **report.values}
         with (
-            writing(self._path, advice="Free some space, then continue from the last checkpoint with --resume."),
+            writing(self._path, advice=_ADVICE),
             self._path.open("a", encoding="utf-8") as file,
         ):
             file.write(json.dumps(line) + "\n")
@@ -46,21 +48,37 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 class TensorBoardLog:
-    """The numbers of the reports as TensorBoard scalars."""
+    """The numbers of the reports as TensorBoard scalars.
+
+    torch's SummaryWriter writes in a thread, which prints a traceback when the disk is full. This one writes in the
+    caller's thread, so that an error is raised like that of any other file.
+    """
 
     def __init__(self, folder: Path, *, from_update: int = 0) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # the extra `tensorboard`
+        """Starts a file of its own; scalars of earlier files after `from_update` are not shown any more."""
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # the extra `tensorboard`
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
-        self._folder = folder
-        self._writer = SummaryWriter(str(folder), purge_step=from_update + 1)
+        self._event, self._summary = Event, Summary
+        self._path = folder / f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        with writing(self._path, advice=_ADVICE):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = RecordWriter(self._path.open("wb", buffering=0))
+        self._write(
+            Event(wall_time=time.time(), file_version="brain.Event:2"),
+            Event(wall_time=time.time(), step=from_update + 1, session_log=SessionLog(status=SessionLog.START)),
+        )
 
     def __call__(self, report: Report) -> None:
-        # On a full disk TensorBoard's thread would print tracebacks; the JSONL log raises one error.
-        if shutil.disk_usage(self._folder).free < _ROOM:
-            return
-        for name, value in _scalars(report.values, report.kind):
-            self._writer.add_scalar(name, value, report.update)
-        self._writer.flush()
+        scalars = _scalars(report.values, report.kind)
+        values = [self._summary.Value(tag=name, simple_value=value) for name, value in scalars]
+        self._write(self._event(wall_time=time.time(), step=report.update, summary=self._summary(value=values)))
+
+    def _write(self, *events: Any) -> None:
+        with writing(self._path, advice=_ADVICE):
+            for event in events:
+                self._writer.write(event.SerializeToString())
 
 
 def tensorboard_is_installed() -> bool:
