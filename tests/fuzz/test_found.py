@@ -102,6 +102,7 @@ FOUND: list[tuple[str, Change, str]] = [
     ("hdf5 of words", written("vocab.txt", b"<S>\n</S>\n<UNK>\n\xff\n"), "not UTF-8"),
     ("ELMoForManyLangs", written("char.dic", b"a\t999999999\n"), "lacks"),
     ("ELMoForManyLangs", written("word.dic", b"<bos>\t0\n<eos>\t1\n<oov>\t999999999\n"), "ids up to 999,999,999"),
+    ("ELMoForManyLangs", with_json("config.json", lambda c: c.update(config_path="[" * 9999)), "do not fit the model"),
     ("ELMoForManyLangs", pickled("encoder.pkl", lambda tensor: tensor.to_sparse()), "no state dict"),
     ("ELMoForManyLangs", pickled("encoder.pkl", lambda tensor: torch.zeros(1).expand(9999, 9999)), "no state dict"),
     ("ELMoForManyLangs", pickled("token_embedder.pkl", lambda tensor: torch.tensor(1.0)), "wrong shape"),

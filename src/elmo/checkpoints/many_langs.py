@@ -132,9 +132,10 @@ def _architecture(folder: Path) -> tuple[dict[str, Any], Path]:
         if "encoder" in plain and "token_embedder" in plain:
             return plain, settings
         # The path is one on its author's machine, perhaps a Windows one; only the file name matters.
-        name = PureWindowsPath(str(plain.get("config_path", ""))).name
-        if name and (folder / name).is_file():
-            return read_json_object(folder / name, expected=_EXPECTED), folder / name
+        named = folder / PureWindowsPath(str(plain.get("config_path", ""))).name
+        # A search of the folder, because the operating system refuses names that are too long.
+        if named in folder.iterdir() and named.is_file():
+            return read_json_object(named, expected=_EXPECTED), named
     return DEFAULT_ARCHITECTURE, folder
 
 
