@@ -8,10 +8,13 @@ import pytest
 import tiny_model
 from typer.testing import CliRunner
 
+from elmo.checkpoints.checkpoint import SoftmaxWeights
+from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.commands import app
 from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError, WriteError
 from elmo.pretrain.settings import PretrainSettings
 from elmo.settings import read_settings
+from elmo.text.vocabulary import Vocabulary
 
 TINY = [
     "model.lstm.projection_dim=8",
@@ -108,6 +111,34 @@ def test_score_and_perplexity_split_raw_text_in_the_same_way(model: Path, tmp_pa
     assert (
         json.loads(elmo("perplexity", path, "-m", model, "--tokenizer", "whitespace", "--json"))["tokens"] == 5 + 3 + 2
     )
+
+
+def test_perplexities_of_two_vocabularies_compare(model: Path, text: Path, tmp_path: Path) -> None:
+    other = PretrainedBiLM.from_pretrained(model)
+    assert other.vocabulary is not None and other.softmax is not None
+    kept = [row for row, word in enumerate(other.vocabulary) if word != "bird"]
+    other.vocabulary = Vocabulary(tuple(other.vocabulary.words[row] for row in kept))
+    other.softmax = SoftmaxWeights(other.softmax.weight[kept], other.softmax.bias[kept])
+    other.save_pretrained(tmp_path / "other")
+    compare = ["perplexity", text, "-m", model, "--compare-to", tmp_path / "other"]
+    found = json.loads(elmo(*compare, "--json"))
+    assert found["shared_words"] == 12 - 3 - 1 and list(found["models"]) == [str(model), str(tmp_path / "other")]
+    assert found["tokens"] == 640 + 120 - 40 and found["share"] == pytest.approx(720 / 760)
+    first, second = found["models"].values()
+    assert first == pytest.approx(second, rel=1e-5)
+    alone = json.loads(elmo("perplexity", text, "-m", model, "--json"))
+    assert first["both"] != pytest.approx(alone["both"], rel=1e-3)
+    shown = elmo(*compare)
+    assert shown.count("perplexity ") == 2 and shown.splitlines()[1].endswith(str(tmp_path / "other"))
+    assert "the 8 words that all 2 vocabularies have; 720 tokens in each direction" in shown and "94.74%" in shown
+    with pytest.raises(ConfigError, match="names a model twice"):
+        elmo("perplexity", text, "-m", model, "--compare-to", model)
+    config = json.loads((tmp_path / "other" / "config.json").read_text(encoding="utf-8"))
+    config["bilm"]["tokenizer"] = "whitespace"
+    (tmp_path / "other" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"different tokenizers .*--tokenizer"):
+        elmo(*compare)
+    assert json.loads(elmo(*compare, "--tokenizer", "whitespace", "--json"))["tokens"] == 720
 
 
 def test_fill(model: Path) -> None:

@@ -1,7 +1,9 @@
 """Scores of tokens, words for a gap, and the three states."""
 
 import math
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ import torch
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.carried_state import compute_warm_state
 from elmo.errors import CheckpointError, ConfigError, InputError
-from elmo.pretrain.scoring import Scorer
+from elmo.pretrain.scoring import Scorer, SharedScorer
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.text.vocabulary import Vocabulary
 
@@ -126,3 +128,98 @@ def test_everything_is_on_the_device_of_the_model(model: PretrainedBiLM, state: 
     model.warm_state = compute_warm_state(model, TEXT)
     scorer = Scorer(model.to("meta"), state=state)
     assert {each.device.type for each in scorer.expectations(["the", "?", "."], 1)} == {"meta"}
+
+
+class Sentence(list[str]):
+    """A list with weak references."""
+
+
+def with_vocabulary(model: PretrainedBiLM, words: Sequence[str]) -> PretrainedBiLM:
+    """The same biLM with another vocabulary: words that it knew keep their rows of the softmax, others get new ones."""
+    assert model.softmax is not None and model.vocabulary is not None
+    new = WordSoftmax.initialise(len(words), 6, torch.Generator().manual_seed(2))
+    for row, word in enumerate(words):
+        if word in model.vocabulary:
+            new.weight[row] = model.softmax.weight[model.vocabulary.id_of(word)]
+            new.bias[row] = model.softmax.bias[model.vocabulary.id_of(word)]
+    other = copy(model)
+    other.vocabulary, other.softmax = Vocabulary(tuple(words)), new.to_weights()
+    return other
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+def test_other_vocabularies_do_not_change_shared_perplexity(model: PretrainedBiLM, state: str) -> None:
+    """Permuted and extended: the models are the same on the words that they share, which are those of the first."""
+    permuted = with_vocabulary(model, [".", "sees", "<UNK>", "dog", "</S>", "cat", "the", "<S>"])
+    extended = with_vocabulary(model, ["zebra", *WORDS, "lion", "horse"])
+    scorers = [Scorer(each, state=state) for each in (model, permuted, extended)]
+    plain = [scorer.perplexity(TEXT) for scorer in scorers]
+    assert not math.isclose(plain[0].both, plain[2].both, rel_tol=1e-3)
+    shared = SharedScorer(scorers)
+    found = shared.perplexity(TEXT)
+    assert shared.num_words == len(WORDS) - 3
+    assert found.num_left_out == 1  # zebra, which the third model alone knows
+    assert found.num_tokens == sum(map(len, TEXT)) - 1 + len(TEXT)
+    assert found.share == found.num_tokens / (found.num_tokens + 1)
+    for other in found.models[1:]:
+        assert math.isclose(other.forward, found.models[0].forward, rel_tol=1e-5)
+        assert math.isclose(other.backward, found.models[0].backward, rel_tol=1e-5)
+
+
+@torch.no_grad()
+def test_shared_perplexity_by_hand(model: PretrainedBiLM) -> None:
+    """p(word | word is shared) from the full softmax, one position after another."""
+    assert model.softmax is not None
+    small = with_vocabulary(model, ["<S>", "</S>", "<UNK>", "the", "sees", "."])
+    found = SharedScorer([Scorer(model), Scorer(small)]).perplexity(TEXT)
+    kept = [0, 1, 3, 6, 7]  # the markers, the, sees, .
+    losses = [0.0, 0.0]
+    for sentence in TEXT:
+        layers = model(model.indexer.batch([sentence]), keep_markers=True).layers[-1, 0]
+        forward, backward = layers.chunk(2, dim=-1)
+        words = ["<S>", *sentence, "</S>"]
+        for direction, (hidden, targets) in enumerate(((forward[:-1], words[1:]), (backward[1:], words[:-1]))):
+            for state, word in zip(hidden, targets, strict=True):
+                if word in WORDS and WORDS.index(word) in kept:
+                    probabilities = (model.softmax.weight @ state + model.softmax.bias).double().softmax(dim=0)
+                    conditional = probabilities[WORDS.index(word)] / probabilities[kept].sum()
+                    losses[direction] -= math.log(float(conditional))
+    for each in found.models:
+        assert math.isclose(each.forward_loss, losses[0], rel_tol=1e-5)
+        assert math.isclose(each.backward_loss, losses[1], rel_tol=1e-5)
+    assert found.num_left_out == 5  # cat, dog, zebra, cat, dog
+
+
+def test_a_uniform_softmax_has_the_number_of_shared_words_as_its_perplexity(model: PretrainedBiLM) -> None:
+    assert model.softmax is not None
+    uniform, other = with_vocabulary(model, WORDS), with_vocabulary(model, [*WORDS[:6], "lion"])
+    assert uniform.softmax is not None
+    uniform.softmax.weight.zero_()
+    found = SharedScorer([Scorer(uniform), Scorer(other)]).perplexity(TEXT).models[0]
+    assert found.both == pytest.approx(3 + 2)  # the, cat, dog and the two markers; never the unknown word
+
+
+def test_shared_perplexity_reads_a_window_at_a_time(model: PretrainedBiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo.pretrain.scoring._READ_AHEAD", 1)
+    scorers = SharedScorer([Scorer(model), Scorer(with_vocabulary(model, WORDS[:6]))])
+    made: list[weakref.ref[Sentence]] = []
+    most = 0
+
+    def sentences() -> Iterator[Sentence]:
+        nonlocal most
+        for _ in range(400):
+            sentence = Sentence(["the", "cat"] * 100)
+            made.append(weakref.ref(sentence))
+            yield sentence
+            most = max(most, sum(each() is not None for each in made))
+
+    assert scorers.perplexity(sentences()).num_tokens == 400 * 201
+    assert most < 100
+
+
+def test_vocabularies_without_a_shared_word_are_refused(model: PretrainedBiLM) -> None:
+    other = with_vocabulary(model, [*WORDS[:3], "lion"])
+    with pytest.raises(ConfigError, match="share no word"):
+        SharedScorer([Scorer(model), Scorer(other)])
+    with pytest.raises(InputError, match="no sentence"):
+        SharedScorer([Scorer(model), Scorer(model)]).perplexity([])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import typer
 
+from elmo.errors import ConfigError
 from elmo.settings import Settings
 from elmo.text.tokenizer import TOKENIZERS
 
@@ -24,6 +25,14 @@ Model = Annotated[
     str | None,
     typer.Option(
         "-m", "--model", help="The model: a path, a bundled, published or Hub name. Default: the bundled model."
+    ),
+]
+CompareTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--compare-to",
+        help="Another model; perplexities are then compared on the words that all vocabularies have; may be given "
+        "several times.",
     ),
 ]
 Device = Annotated[
@@ -133,6 +142,13 @@ class ModelOptions(ComputeOptions):
 
         set_threads(self.threads)
         return Scorer(load(self.model).to(choose_device(self.device)), state=state, source=self.name)
+
+    def others(self, compare_to: Sequence[str]) -> list[ModelOptions]:
+        """The models of --compare-to, on the same device."""
+        names = [self.name, *compare_to]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"--compare-to names a model twice ({', '.join(names)}); expected different models.")
+        return [replace(self, model=name) for name in compare_to]
 
 
 @dataclass(frozen=True)

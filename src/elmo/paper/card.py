@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
 from itertools import islice
-from typing import Any
+from operator import add
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo.explore.layers import LayerStream
 from elmo.paper.section import Section, Table
-from elmo.pretrain.perplexity import Perplexity
+from elmo.pretrain.perplexity import Perplexity, SharedPerplexity
 from elmo.pretrain.scoring import Scorer
 from elmo.text.inputs import read_sentences
 
@@ -20,6 +22,7 @@ ALL = "all"
 """The name of the sum of the held-out texts."""
 _SENTENCES = 500
 """The number of sentences of each held-out text that the precisions are compared on."""
+Result = TypeVar("Result", Perplexity, SharedPerplexity)
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,17 @@ class Agreement:
 
 
 def measure_perplexities(
-    scorer: Scorer, texts: Mapping[str, str], *, progress: Callable[[str], None] = lambda message: None
-) -> dict[str, Perplexity]:
+    measure: Callable[[Iterable[list[str]]], Result],
+    texts: Mapping[str, str],
+    *,
+    progress: Callable[[str], None] = lambda message: None,
+) -> dict[str, Result]:
     """The perplexity of each tokenized file, and of all together."""
-    found: dict[str, Perplexity] = {}
+    found: dict[str, Result] = {}
     for name, file in texts.items():
         progress(f"perplexity of {name}")
-        found[name] = scorer.perplexity(_sentences(file))
-    return {**found, ALL: sum(found.values(), Perplexity(0.0, 0.0, 0))}
+        found[name] = measure(_sentences(file))
+    return {**found, ALL: reduce(add, found.values())}
 
 
 def first_sentences(files: Iterable[str]) -> list[list[str]]:
@@ -88,6 +94,26 @@ def perplexity_data(found: Mapping[str, Perplexity]) -> dict[str, Any]:
         "perplexity_forward": found[ALL].forward,
         "perplexity_backward": found[ALL].backward,
     }
+
+
+def shared_section(found: Mapping[str, SharedPerplexity], names: Sequence[str], num_words: int) -> Section:
+    """A row for each text, a column for each model."""
+    rows = tuple(
+        (name, *(f"{model.both:.1f}" for model in each.models), f"{each.num_tokens:,}", f"{each.share:.1%}")
+        for name, each in found.items()
+    )
+    note = (
+        f"Both directions together, for comparison: each softmax is over the {num_words:,} words that all vocabularies "
+        "have, and other words are not scored."
+    )
+    columns = ("", *names, "tokens scored", "of the text")
+    return Section("Held-out perplexity on the shared vocabulary", tables=(Table(columns, rows, note),))
+
+
+def shared_data(found: Mapping[str, SharedPerplexity], names: Sequence[str], num_words: int) -> dict[str, Any]:
+    """The compared perplexities for JSON."""
+    texts = {name: each.values(names) for name, each in found.items()}
+    return {"shared_perplexity": texts, "shared_words": num_words}
 
 
 def precision_section(found: Mapping[str, Sequence[Agreement]], num_sentences: int) -> Section:

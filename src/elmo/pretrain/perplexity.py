@@ -5,14 +5,16 @@
     both      exp of the mean of the two means, as the paper reports
 
 Sentence ends count (`</S>` forward, `<S>` backward). Every sentence starts from the zero state, so the result does not
-depend on how sentences are batched. Perplexities under different vocabularies cannot be compared.
+depend on how sentences are batched. Perplexities under different vocabularies cannot be compared; `SharedPerplexity`
+holds some that can.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,6 +67,40 @@ class Perplexity:
             self.num_tokens + other.num_tokens,
             self.num_unknown + other.num_unknown,
         )
+
+
+@dataclass(frozen=True)
+class SharedPerplexity:
+    """Perplexities of several models under one vocabulary: the words that all their vocabularies have.
+
+    Each model's softmax is over these words alone, and positions with another word are left out.
+    """
+
+    models: tuple[Perplexity, ...]
+    """One for each model; their `num_tokens` are the positions that were scored."""
+    num_left_out: int
+
+    @property
+    def num_tokens(self) -> int:
+        """The positions that were scored, the same in every model."""
+        return self.models[0].num_tokens
+
+    @property
+    def share(self) -> float:
+        """The share of the positions that were scored."""
+        return self.num_tokens / max(1, self.num_tokens + self.num_left_out)
+
+    def values(self, names: Sequence[str]) -> dict[str, Any]:
+        """Plain numbers for tables, with the names of the models."""
+        models = {
+            name: {"forward": each.forward, "backward": each.backward, "both": each.both}
+            for name, each in zip(names, self.models, strict=True)
+        }
+        return {"models": models, "tokens": self.num_tokens, "share": self.share}
+
+    def __add__(self, other: SharedPerplexity) -> SharedPerplexity:
+        models = tuple(first + second for first, second in zip(self.models, other.models, strict=True))
+        return SharedPerplexity(models, self.num_left_out + other.num_left_out)
 
 
 def _exp(loss: float) -> float:

@@ -7,7 +7,9 @@ of ids (`perplexity.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import tee
 
 import torch
 from torch import Tensor
@@ -17,7 +19,7 @@ from elmo.bilm.reference import reverse_within_lengths
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError, ConfigError, InputError, check_choice
 from elmo.pretrain.objective import DirectionInputs, ModelInputs, run_bilm
-from elmo.pretrain.perplexity import Perplexity
+from elmo.pretrain.perplexity import Perplexity, SharedPerplexity
 from elmo.pretrain.softmax import WordSoftmax
 from elmo.text.batches import cut_batches, cut_windows
 from elmo.text.vocabulary import Vocabulary
@@ -46,7 +48,13 @@ class SentenceScore:
     @property
     def perplexity(self) -> Perplexity:
         forward, backward = (-float(part.sum(dtype=torch.float64)) for part in (self.forward, self.backward))
-        return Perplexity(forward, backward, len(self.tokens) + 1, self.num_unknown)
+        return Perplexity(forward, backward, len(self.forward), self.num_unknown)
+
+    def without_unknown(self) -> SentenceScore:
+        """The scores of the known tokens, and of the end and the beginning of the sentence."""
+        known = [index for index, unknown in enumerate([*self.unknown, False]) if not unknown]
+        tokens = [self.tokens[index] for index in known[:-1]]
+        return SentenceScore(tokens, self.forward[known], self.backward[known], [False] * len(tokens))
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,19 @@ class Scorer:
         self._warm = None if state != "warm" or model.warm_state is None else model.warm_state.to(self.device)
         self._special_ids = torch.tensor(self.vocabulary.ids(self.vocabulary.special_tokens), device=self.device)
 
+    def restricted(self, words: Sequence[str]) -> Scorer:
+        """The same model with a softmax over these words of its vocabulary and the sentence markers alone.
+
+        All other words are unknown and have probability zero.
+        """
+        other = copy(self)
+        other.vocabulary = replace(self.vocabulary, words=(*self.vocabulary.special_tokens, *words))
+        rows = torch.tensor(self.vocabulary.ids(other.vocabulary), device=self.device)
+        other.softmax = WordSoftmax(self.softmax.weight[rows], self.softmax.bias[rows])
+        other.softmax.bias[other.vocabulary.unknown_id] = -torch.inf
+        other._special_ids = torch.arange(len(self._special_ids), device=self.device)
+        return other
+
     def score(self, sentences: Iterable[Sequence[str]], *, batch_tokens: int = 4096) -> Iterator[SentenceScore]:
         """The scores of sentences, in order."""
         if self.state == "carry":
@@ -113,7 +134,7 @@ class Scorer:
         for score in self.score(sentences):
             total += score.perplexity
         if total.num_tokens == 0:
-            raise InputError("Found no sentence; expected at least one. Check the input.")
+            raise _no_sentence()
         return total
 
     def fill(self, tokens: Sequence[str], position: int, *, count: int = 10) -> Fill:
@@ -177,6 +198,37 @@ class Scorer:
             reversed_ = torch.cat([right[:-1].flip(0), right[-1:]])
             scores.append(SentenceScore(list(sentence), left, reversed_, missing[:-1].tolist()))
         return scores, hidden.state
+
+
+class SharedScorer:
+    """Compares models with different vocabularies, on the words that all of them have."""
+
+    def __init__(self, scorers: Sequence[Scorer]) -> None:
+        special = {token for scorer in scorers for token in scorer.vocabulary.special_tokens}
+        shared = set.intersection(*(set(scorer.vocabulary) for scorer in scorers)) - special
+        if not shared:
+            raise ConfigError("The vocabularies of the models share no word; expected models of the same language.")
+        words = sorted(shared)
+        self.scorers = [scorer.restricted(words) for scorer in scorers]
+        self.num_words = len(words)
+
+    def perplexity(self, sentences: Iterable[Sequence[str]]) -> SharedPerplexity:
+        """The perplexity of all sentences together, of each model."""
+        total: SharedPerplexity | None = None
+        # The models read in step, so that only the first one's window of sentences is in memory.
+        copies = tee(sentences, len(self.scorers))
+        read = (scorer.score(each) for scorer, each in zip(self.scorers, copies, strict=True))
+        for scores in zip(*read, strict=True):
+            known = tuple(score.without_unknown().perplexity for score in scores)
+            found = SharedPerplexity(known, scores[0].num_unknown)
+            total = found if total is None else total + found
+        if total is None:
+            raise _no_sentence()
+        return total
+
+
+def _no_sentence() -> InputError:
+    return InputError("Found no sentence; expected at least one. Check the input.")
 
 
 def softmax_of(model: PretrainedBiLM, *, source: str) -> tuple[WordSoftmax, Vocabulary]:

@@ -3,7 +3,8 @@
     elmo paper card -m english --heldout news=news.txt --pos EWT/ --senses wsd/ -o results --name default_model
 
 Each part needs its own data and is left out without it: held-out perplexity of each text, parts of speech (table 6),
-word senses (table 5). Always measured: a dozen ambiguous words, and the effect of lower precision.
+word senses (table 5). Always measured: a dozen ambiguous words, and the effect of lower precision. `--compare-to` adds
+the perplexities of another model, on the words that both vocabularies have.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class CardData:
         list[str] | None,
         typer.Option(help="NAME=FILE, a tokenized text that the model was not trained on; may be given several times."),
     ] = None
+    compare_to: options.CompareTo = None
     pos: Annotated[
         Path | None, typer.Option(help="A folder with a treebank's train, dev and test files (CoNLL-U).")
     ] = None
@@ -51,11 +53,14 @@ def card(
     from elmo.paper import card, table_5_senses, table_6_parts_of_speech, words_in_context
     from elmo.paper.labelled_text import labelled_corpora
     from elmo.paper.linear_probe import ProbeSettings
-    from elmo.pretrain.scoring import Scorer
+    from elmo.pretrain.scoring import Scorer, SharedScorer
 
     if data.wordnet is not None and data.senses is None:
         raise ConfigError("--wordnet is for word senses only: name the sense-tagged text with --senses, too.")
     texts = _named_texts(data.heldout or ())
+    if data.compare_to and not texts:
+        raise ConfigError("--compare-to compares perplexities: name held-out text with --heldout, too.")
+    others = model.others(data.compare_to or ())
     output = replace(output, output=output.output or Path())
     output.check(name)
     corpora = labelled_corpora([data.pos], "both") if data.pos is not None else None
@@ -65,9 +70,15 @@ def card(
     with messages.status("measuring") as status:
         if texts:
             scorer = Scorer(embedder.model, source=model.name)
-            perplexities = card.measure_perplexities(scorer, texts, progress=status.update)
+            perplexities = card.measure_perplexities(scorer.perplexity, texts, progress=status.update)
             sections.append(card.perplexity_section(perplexities, scorer))
             facts |= card.perplexity_data(perplexities)
+        if others:
+            shared = SharedScorer([*(each.scorer("reset") for each in others), scorer])
+            compared = card.measure_perplexities(shared.perplexity, texts, progress=status.update)
+            names = [*(each.name for each in others), model.name]
+            sections.append(card.shared_section(compared, names, shared.num_words))
+            facts |= card.shared_data(compared, names, shared.num_words)
         if corpora is not None:
             found = table_6_parts_of_speech.measure(embedder, corpora, ProbeSettings(), progress=status.update)
             sections.append(table_6_parts_of_speech.section(found))
@@ -81,8 +92,8 @@ def card(
     found = words_in_context.measure(embedder, occurrences)
     sections.append(words_in_context.section(found))
     sentences = [*(each.tokens for each in occurrences), *card.first_sentences(texts.values())]
-    others = {kind: model.embedder(precision=kind) for kind in ("float16", "int8")}
-    precisions = card.compare_precisions(embedder, others, sentences)
+    lower = {kind: model.embedder(precision=kind) for kind in ("float16", "int8")}
+    precisions = card.compare_precisions(embedder, lower, sentences)
     sections.append(card.precision_section(precisions, len(sentences)))
     facts |= {**found, **card.precision_data(precisions)}
     deliver(Result(name, sections, facts, title=f"The model {facts['model']}", seed=0), output, watch.seconds)
