@@ -38,13 +38,13 @@ def test_an_included_word_is_drawn_by_sense(model: str, tmp_path: Path) -> None:
 
 
 def test_a_text_is_coloured_by_cluster(model: str, tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("a bank here\nthe bank there\nno bank now\nmy bank\n")
+    (tmp_path / "text.txt").write_text("a bank here\nthe bank there\nno bank now\nmy bank.\n")
     text = str(tmp_path / "text.txt")
     found = json.loads(run("bank", text, "-m", model, "-o", str(tmp_path / "a.svg"), "--json"))
     assert {each["sense"] for each in found["occurrences"]} == {"cluster 1", "cluster 2"}
     sentences = {sentence for cluster in found["clusters"].values() for sentence in cluster}
     assert set(found["clusters"]) == {"cluster 1", "cluster 2"}
-    assert sentences == {"a bank here", "the bank there", "no bank now", "my bank"}
+    assert sentences == {"a bank here", "the bank there", "no bank now", "my bank ."}
     shown = run("bank", text, "-m", model)
     assert "cluster 1 (" in shown and "no bank now" in shown and "layer 2: cosine within" in shown
 

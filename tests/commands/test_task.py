@@ -71,6 +71,17 @@ def test_a_model_is_trained_evaluated_and_used(data: Path, tmp_path: Path) -> No
     record = json.loads(elmo("predict", str(tmp_path / "run"), "--json", stdin="Bob saw New York").stdout)
     assert [entity["text"] for entity in record["entities"]] == ["Bob", "New York"]
 
+    lines = ["", "\tBob  saw “New York”…", "Ann 🎉 isn’t in Rome"]
+    found = elmo("predict", str(tmp_path / "run"), "--json", stdin="\r\n".join(lines)).stdout.splitlines()
+    records = list(map(json.loads, found))
+    assert [record["line"] for record in records] == [2, 3]
+    written = [
+        [lines[record["line"] - 1][start:stop] for start, stop in zip(record["starts"], record["stops"], strict=True)]
+        for record in records
+    ]
+    assert written == [["Bob", "saw", "“", "New", "York", "”", "…"], ["Ann", "🎉", "is", "n’t", "in", "Rome"]]
+    assert records[0]["tokens"] == ["Bob", "saw", '"', "New", "York", '"', "..."]
+
 
 def test_the_baseline_has_no_bilm(data: Path, tmp_path: Path) -> None:
     train(data, tmp_path / "run", "-m", "none", "--seeds", "2")

@@ -64,11 +64,18 @@ def test_given_senses_are_kept_and_compared(encoder: object, senses_folder: Path
 def test_clusters_list_their_occurrences_and_json_gives_the_same_map(encoder: object) -> None:
     word_map = map_word(encoder, find_in_text("bank", TEXT, limit=10), clusters=2)  # type: ignore[arg-type]
     groups = word_map.clusters()
-    assert sorted(groups) == ["cluster 1", "cluster 2"] and sum(map(len, groups.values())) == 6
+    assert list(groups) == ["cluster 1", "cluster 2"] and sum(map(len, groups.values())) == 6
     assert all(each.sense == label for label, group in groups.items() for each in group)
     again = WordMap.from_dict(json.loads(json.dumps(word_map.as_dict())))
     assert [layer.name for layer in again.layers] == [layer.name for layer in word_map.layers]
     assert np.array_equal(again.layers[0].points, word_map.layers[0].points)
+
+
+def test_clusters_are_numbered_by_size(encoder: object) -> None:
+    found = find_in_text("bank", TEXT, limit=10)
+    for seed in range(6):
+        groups = map_word(encoder, found, clusters=3, seed=seed).clusters()  # type: ignore[arg-type]
+        assert list(groups) == ["cluster 1", "cluster 2", "cluster 3"]
 
 
 def test_svg_names_axes_and_labels(encoder: object, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ _LIMIT = 300
 class OccurrenceOptions:
     """How the corpus is read, and how its occurrences are grouped."""
 
-    input_format: options.InputFormat = "tokens"
+    input_format: options.InputFormat = "auto"
     clusters: Annotated[int, typer.Option(min=1, help="The number of clusters if there are no senses.")] = 2
     seed: options.Seed = 0
     wordnet: Annotated[Path | None, typer.Option(help="WordNet's dict folder or .tar, which explains senses.")] = None
@@ -58,8 +58,8 @@ def similarity(
 
     if output is not None:
         plots.check_name(output)
-    occurrences = _occurrences(word, corpus or EXAMPLES, how)
     embedder = model.embedder()
+    occurrences = _occurrences(word, corpus or EXAMPLES, how, embedder.tokenizer)
     word_map = map_word(embedder, occurrences, clusters=how.clusters, seed=how.seed)
     meanings = glosses((each.sense for each in word_map.occurrences), how.wordnet) if how.wordnet else {}
     if output is not None:
@@ -78,7 +78,7 @@ def similarity(
         _show(word_map, meanings)
 
 
-def _occurrences(word: str, source: Path, how: OccurrenceOptions) -> list[Occurrence]:
+def _occurrences(word: str, source: Path, how: OccurrenceOptions, tokenizer: str) -> list[Occurrence]:
     from elmo.explore.occurrences import read_occurrences
     from elmo.explore.sense_data import SenseSet
     from elmo.explore.similarity import find_in_senses, find_in_text
@@ -88,8 +88,8 @@ def _occurrences(word: str, source: Path, how: OccurrenceOptions) -> list[Occurr
         return find_in_senses(word, SenseSet.open(source), limit=_LIMIT)
     if source.suffix != ".tsv":
         columns = RowOptions(column_option=None)
-        sentences = (sentence.tokens for sentence in read_sentences(source, format=how.input_format, columns=columns))
-        return find_in_text(word, sentences, limit=_LIMIT)
+        sentences = read_sentences(source, format=how.input_format, tokenizer=tokenizer, columns=columns)
+        return find_in_text(word, (sentence.tokens for sentence in sentences), limit=_LIMIT)
     known = read_occurrences(source)
     occurrences = [each for each in known if each.word == word][:_LIMIT]
     if len(occurrences) < 3:

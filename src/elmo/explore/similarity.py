@@ -110,7 +110,7 @@ def find_in_senses(word: str, tagged: SenseSet, *, limit: int, max_senses: int =
 
 
 def map_word(encoder: LayerStream, occurrences: Sequence[Occurrence], *, clusters: int = 2, seed: int = 0) -> WordMap:
-    """Project the occurrences of one word; those without a sense are labelled by cluster."""
+    """Project the occurrences of one word; those without a sense are labelled by cluster, of which 1 is the largest."""
     embedded = encoder.stream([list(occurrence.tokens) for occurrence in occurrences])
     vectors = np.stack(
         [
@@ -123,8 +123,9 @@ def map_word(encoder: LayerStream, occurrences: Sequence[Occurrence], *, cluster
     if not all(occurrence.sense for occurrence in occurrences):
         highest = layers[-2]
         labels = nearest_centre(highest, k_means(highest, min(clusters, len(highest)), seed=seed))
+        numbers = {label: number for number, (label, _) in enumerate(Counter(labels.tolist()).most_common(), start=1)}
         occurrences = [
-            replace(occurrence, sense=f"cluster {label + 1}")
+            replace(occurrence, sense=f"cluster {numbers[int(label)]}")
             for occurrence, label in zip(occurrences, labels, strict=True)
         ]
     senses = [occurrence.sense for occurrence in occurrences]

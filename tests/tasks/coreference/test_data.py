@@ -6,6 +6,7 @@ import pytest
 
 from elmo.errors import InputError
 from elmo.tasks.coreference.data import Mention, read_documents
+from elmo.tasks.coreference.task import Coreference, CoreferenceSettings
 
 
 def conll(cells: list[str], *, name: str = "bc/cnn/00/cnn_0001", break_after: int = 2) -> str:
@@ -80,3 +81,14 @@ def test_the_real_files(shared: Path) -> None:
 def test_a_document_without_text_is_skipped(tmp_path: Path) -> None:
     empty = "#begin document (x); part 000\n\n#end document\n"
     assert len(read_documents(write(tmp_path, empty + conll(["(1)", "(1)"]) + empty))) == 1
+
+
+def test_offsets_count_from_the_line_of_the_document_however_many_empty_lines_separate_documents() -> None:
+    text = "\n\nAnna left.\nShe ran.\n\n\n\n\nBob\n stayed.\n"
+    lines = text.split("\n")
+    first, second = Coreference().parse(text, CoreferenceSettings(), {})
+    assert (first.line, first.name, second.line, second.name) == (3, "document 1", 9, "document 2")
+    for document in (first, second):
+        whole = "\n".join(lines[document.line - 1 :])
+        for sentence, offsets in zip(document.sentences, document.offsets, strict=True):
+            assert tuple(whole[start:stop] for start, stop in offsets) == sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
@@ -74,8 +75,8 @@ class Coreference(Task[Document, Chains, CoreferenceSettings]):
     def parse(self, text: str, settings: CoreferenceSettings, inventory: Inventory) -> list[Document]:
         """Offsets count from the start of the document's first line."""
         documents = []
-        position = len(text) - len(text.lstrip("\n"))
-        for number, block in enumerate(text.strip("\n").split("\n\n"), start=1):
+        for number, found_block in enumerate(re.finditer(r"[^\n]+(?:\n[^\n]+)*", text), start=1):
+            block = found_block[0]
             starts = [0, *accumulate(len(row) + 1 for row in block.split("\n"))]
             lines = list(tokenized_lines(block, settings.data.tokenizer))
             sentences = tuple(found.tokens for _, (found,) in lines)
@@ -83,9 +84,8 @@ class Coreference(Task[Document, Chains, CoreferenceSettings]):
                 [(starts[row - 1] + a, starts[row - 1] + b) for a, b in found.offsets] for row, (found,) in lines
             ]
             if sentences:
-                line = 1 + text.count("\n", 0, position)
+                line = 1 + text.count("\n", 0, found_block.start())
                 documents.append(Document(f"document {number}", 0, sentences, line=line, offsets=offsets))
-            position += len(block) + 2
         return documents
 
     def sentences(self, example: Document) -> Sequence[Sequence[str]]:
