@@ -3,6 +3,7 @@
     make bench                                      # everything, about a quarter of an hour on two cores
     python benchmarks/bench_embed.py --quick        # a few minutes, rougher
     python benchmarks/bench_embed.py --sizes full   # one size now, the other in a run of its own, before or after
+    python benchmarks/bench_embed.py --precisions   # ours alone: each precision at three sizes, about five minutes
 
 Both tools read the same random weights, at the published full and small sizes, from the same hdf5 file, and the same
 text in its own order; each runs at its best batch size, which is looked for first. Every measurement is a process of
@@ -20,12 +21,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from embed_table import Results, markdown, summary
+from embed_table import Results, markdown, precision_table, summary
 from machine import QUIET_SHARE, Measured, run_alone, share_of_others
 from needed_work import lstm_bytes_of_sentence, needed_work
 from peers.measure import LATENCY_TOKENS, read_sentences
@@ -37,6 +38,7 @@ HERE = Path(__file__).parent
 TEXT = HERE / "text" / "wikipedia.txt"
 SIZES = {"full": "original", "small": "small"}
 """Our names for the two sizes, and those of peers/random_weights.py."""
+PRECISIONS = ("float32", "float16", "bfloat16", "int8")
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,22 @@ QUICK = Plan(
 )
 
 
+def peer_python(scratch: Path) -> Path:
+    return scratch / "allennlp" / "bin" / "python"
+
+
+def prepare_peer(scratch: Path, sizes: Iterable[str] = SIZES) -> None:
+    """AllenNLP's environment and random weights of these sizes, unless they are there."""
+    if not peer_python(scratch).exists():
+        _say(f"making AllenNLP's environment in {scratch}")
+        subprocess.run(["bash", HERE / "peers" / "setup.sh", "allennlp", scratch / "allennlp"], check=True)
+    for size in sizes:
+        if not (scratch / size / "weights.hdf5").exists():
+            _say(f"making random weights: {size}")
+            script = [sys.executable, HERE / "peers" / "random_weights.py", SIZES[size], scratch / size]
+            subprocess.run(script, check=True, stdout=subprocess.DEVNULL)
+
+
 class Bench:
     """The measurements of one run, and how much other processes disturbed them."""
 
@@ -93,22 +111,11 @@ class Bench:
 
     def prepare(self) -> None:
         """AllenNLP's environment and the weights, unless an earlier run made them."""
-        if not self.peer_python.exists():
-            _say(f"making AllenNLP's environment in {self.scratch}")
-            subprocess.run(["bash", HERE / "peers" / "setup.sh", "allennlp", self.scratch / "allennlp"], check=True)
-        for size, published in SIZES.items():
-            folder = self.scratch / size
-            if not (folder / "weights.hdf5").exists():
-                _say(f"making random weights: {size}")
-                script = HERE / "peers" / "random_weights.py"
-                subprocess.run([sys.executable, script, published, folder], check=True, stdout=subprocess.DEVNULL)
+        prepare_peer(self.scratch)
+        for size in SIZES:
             if not (self._native(size) / "config.json").exists():
                 self.ours("convert", size, into=self._native(size))
         self.precisions = self.ours("precisions", "small")["lower_precisions"]
-
-    @property
-    def peer_python(self) -> Path:
-        return self.scratch / "allennlp" / "bin" / "python"
 
     def _native(self, size: str) -> Path:
         return self.scratch / f"{size}-native"
@@ -126,7 +133,7 @@ class Bench:
         """One measurement by peers/run_allennlp.py."""
         script, model = HERE / "peers" / "run_allennlp.py", self.scratch / size
         files = (model / "options.json", model / "weights.hdf5", self.arguments.text)
-        return self._note(run_alone([self.peer_python, script, *files, "--tokens", 0, *options]))
+        return self._note(run_alone([peer_python(self.scratch), script, *files, "--tokens", 0, *options]))
 
     def their_speeds(self, size: str, num_sentences: int, *, batches: Sequence[int], order: str) -> dict[str, Any]:
         """Their bulk run alone."""
@@ -212,8 +219,9 @@ class Bench:
             found["fp32"][name] = self.ours("load", size, native=native)
         return found
 
-    def _latency(self, size: str, precision: str, cache: str) -> dict[str, Any]:
-        options = {"precision": precision, "cache": cache, "sentences": 128, "runs": self.plan.latency_runs[size]}
+    def _latency(self, size: str | None, precision: str, cache: str) -> dict[str, Any]:
+        runs = self.plan.latency_runs[size or "small"]
+        options = {"precision": precision, "cache": cache, "sentences": 128, "runs": runs}
         measured = self.ours("latency", size, **options)
         return {"p50": measured["p50"], "p95": measured["p95"]}
 
@@ -263,6 +271,23 @@ class Bench:
             _say("lower precision with a trained model")
         return {name: self.ours("cosine", None, precision=name, sentences=256) for name in self.precisions}
 
+    def precision_figures(self) -> Results:
+        """Each precision of the LSTMs' weights at each size, by turns; the bundled model has trained weights."""
+        sizes: dict[str, str | None] = {"bundled": None, **{size: size for size in ("small", "full")}}
+        rounds = []
+        for turn in range(self.plan.repeats):
+            _say(f"precisions: round {turn + 1} of {self.plan.repeats}")
+            rounds.append({name: self._precision_round(size) for name, size in sizes.items()})
+        cosines = {name: self.ours("cosine", None, precision=name, sentences=256) for name in PRECISIONS[1:]}
+        return {"sizes": _medians(rounds), "cosines": cosines, "worst_disturbance": round(self.worst_disturbance, 3)}
+
+    def _precision_round(self, size: str | None) -> dict[str, Any]:
+        found = {}
+        for precision in PRECISIONS:
+            bulk = self.ours("bulk", size, precision=precision, sentences=self.plan.sentences[size or "small"])
+            found[precision] = {**bulk, "latency": self._latency(size, precision, "warm")}
+        return found
+
 
 def _medians(rounds: list[Any]) -> Any:
     """The same nested figures, each the median over the rounds."""
@@ -292,6 +317,7 @@ def main() -> None:
     parser.add_argument(
         "--sizes", nargs="+", choices=SIZES, default=list(SIZES), help="the rest as an earlier run measured it"
     )
+    parser.add_argument("--precisions", action="store_true", help="ours alone, in every precision")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
     parser.add_argument(
         "--text", type=Path, default=HERE / "text" / "wikipedia.txt", help="a tokenised sentence a line"
@@ -304,13 +330,19 @@ def main() -> None:
     bench = Bench(QUICK if arguments.quick else COMPLETE, arguments)
     bench.prepare()
     started = time.perf_counter()
-    results = bench.run()
+    results = bench.precision_figures() if arguments.precisions else bench.run()
     if results is None:
         return
-    line = summary(results)
-    name = "embed_quick" if arguments.quick else "embed_complete"
-    data = {**line, "figures": results}
-    report = provenance.Report(name, "Embedding beside AllenNLP 0.9.0", markdown(results, line), data)
+    if arguments.precisions:
+        line = results
+        report = provenance.Report(
+            "embed_precisions", "Precision of the LSTMs' weights", precision_table(results), line
+        )
+    else:
+        line = summary(results)
+        name = "embed_quick" if arguments.quick else "embed_complete"
+        data = {**line, "figures": results}
+        report = provenance.Report(name, "Embedding beside AllenNLP 0.9.0", markdown(results, line), data)
     origin = provenance.collect(seconds=time.perf_counter() - started)
     provenance.write_report(report, arguments.results, provenance=origin)
     print(report.markdown)

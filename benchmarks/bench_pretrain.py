@@ -1,7 +1,7 @@
 """Training speed: the fast path beside the readable one and beside the machine's limit, in one run.
 
     python benchmarks/bench_pretrain.py           # the small config: batch 128, 20 steps, 8,192 negatives, 100k words
-    python benchmarks/bench_pretrain.py --full    # the full size too; about ten minutes more
+    python benchmarks/bench_pretrain.py --full    # the full size too, once; about four minutes more
 
 Prints a table, then one line of JSON, and keeps both in results/. Tokens are counted as bilm-tf counts them: each is
 predicted once in each direction. The limit is the arithmetic that the model's products need, at the machine's best
@@ -28,6 +28,8 @@ BILM_TF = {"small": (354, 4.7), "full": (90, 7.7)}
 BILM_TF_GOAL = {"small": 6.0, "full": 3.5}
 READABLE_GOAL, LIMIT_GOAL = 3.0, 0.6
 """Of the small config."""
+TWO_PROCESSES = "fast, sentences, 2 processes of 1 thread"
+"""Under torchrun; its memory is that of one of them."""
 
 
 def main() -> None:
@@ -42,18 +44,21 @@ def main() -> None:
     if others > QUIET_SHARE and not arguments.busy:
         raise SystemExit(f"Other processes take {others:.0%} of this machine; wait for them, or give --busy.")
     machine = run_alone([sys.executable, HERE / "machine.py", 2.0]).result
-    results = {size: measure(size, arguments) for size in ("small", "full")[: 1 + arguments.full]}
+    results = {"small": measure("small", arguments, arguments.repeats)}
+    if arguments.full:
+        results["full"] = measure("full", arguments, 1)
     summary = summarise(results, machine)
     table = f"{markdown(results, machine)}\n\n{against_goals(summary)}"
     print(table)
     origin = provenance.collect(seed=0)
-    report = provenance.Report(f"pretrain_{origin.date[:10]}", "Training speed", table, summary)
+    report = provenance.Report("pretrain", "Training speed", table, summary)
     provenance.write_report(report, arguments.output, provenance=origin)
     print(json.dumps(summary))
 
 
-def measure(size: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+def measure(size: str, arguments: argparse.Namespace, repeats: int) -> dict[str, dict[str, Any]]:
     """The best of each way of training one size."""
+    two = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2]
     ways = {
         "readable": ["--readable"],
         "readable, memory kept": ["--readable", "--keep-memory"],
@@ -61,11 +66,13 @@ def measure(size: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any
         "fast, bfloat16": ["--precision", "bfloat16"],
         "fast, sentences": ["--batching", "sentences"],
         "fast, sentences, bfloat16": ["--batching", "sentences", "--precision", "bfloat16"],
+        TWO_PROCESSES: ["--batching", "sentences", "--threads", 1],
     }
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in ways}
-    for _ in range(arguments.repeats):
+    for _ in range(repeats):
         for name, options in ways.items():
-            command = [sys.executable, HERE / "pretrain_worker.py", "--size", size, "--seconds", arguments.seconds]
+            python = two if name == TWO_PROCESSES else [sys.executable]
+            command = [*python, HERE / "pretrain_worker.py", "--size", size, "--seconds", arguments.seconds]
             measured: Measured = run_alone([*command, *options])
             found[name].append({**measured.result, "others": measured.others})
             print(f"{size}, {name}: {measured.result['tokens_per_second']:,.0f} tokens/s", file=sys.stderr)

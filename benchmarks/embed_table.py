@@ -170,6 +170,29 @@ def _share(figures: dict[str, Any], count: str) -> str:
     return f"{flops / 1e6:.1f} MFLOP a token, {peak / flops:,.0f} tokens/s: {reached:.0%} reached"
 
 
+def precision_table(results: Results) -> str:
+    """One row for each size and precision."""
+    rows = []
+    for size, found in results["sizes"].items():
+        base = found["float32"]
+        for name, one in found.items():
+            speed, single = one["tokens_per_second"], one["latency"]["p50"]
+            cosine = results["cosines"].get(name) if size == "bundled" else None
+            rows.append(
+                [
+                    *(f"{size}", name, f"{speed:,.0f}", f"{speed / base['tokens_per_second']:.2f} x"),
+                    *(f"{single:.1f}", f"{base['latency']['p50'] / single:.2f} x", f"{one['peak_memory_mb']:,.0f}"),
+                    "-" if cosine is None else f"{cosine['lowest_cosine']:.5f}",
+                ]
+            )
+    single = ["20 known words alone, ms", "times float32"]
+    table = markdown_table(
+        ["size", "precision", "bulk, tokens/s", "times float32", *single, "peak MB", "lowest cosine to float32"], rows
+    )
+    share = f"Other processes took up to {results['worst_disturbance']:.0%} of the machine."
+    return f"{table}\n\n- Only the bundled model's weights are trained; the other sizes have random ones. {share}"
+
+
 def _cosines(precisions: dict[str, Any]) -> str:
     if not precisions:
         return "Not measured: this version has no lower precision."

@@ -36,27 +36,31 @@ def main() -> None:
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--readable", action="store_true")
     parser.add_argument("--keep-memory", action="store_true")
+    parser.add_argument("--threads", type=int, default=0, help="of each process; 0 leaves it to torch")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--text", type=Path, default=HERE / "text" / "wikipedia.txt")
     arguments = parser.parse_args()
     if arguments.readable:
         os.environ["ELMO_KERNEL"] = "off"
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(arguments, Path(folder))))
+        result = measure(arguments, Path(folder))
+        if result is not None:
+            print(json.dumps(result))
 
 
-def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any] | None:
+    """The figures; under torchrun those of all processes, from the leading one alone."""
     from elmo.commands import training_run
     from elmo.commands.options import ComputeOptions
 
     if arguments.readable and not arguments.keep_memory:
         training_run._keep_memory = lambda: None
-    training_run.prepare(ComputeOptions())
+    world, _ = training_run.prepare(ComputeOptions(threads=arguments.threads))
     from elmo.pretrain import run as training
 
     if arguments.readable:
         training.sampled_loss = readable_sampled_loss  # type: ignore[attr-defined]
-    run = make_run(arguments, folder)
+    run = make_run(arguments, world.gather(folder)[0], world)
     for _ in range(WARM_UPDATES):
         run.step()
     tokens, rates = 0, []
@@ -71,26 +75,30 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     run.encoder.encode = counted_encode  # type: ignore[method-assign]
     started = time.perf_counter()
     seconds = 0.0
-    while seconds < arguments.seconds:
+    while not world.agree(seconds >= arguments.seconds):
         before, update = seconds, run.step()
         seconds = time.perf_counter() - started
         tokens += update.num_tokens
         rates.append(update.num_tokens / (seconds - before))
     updates = len(rates)
+    num_words = sum(world.gather(sum(words))) / updates
+    world.leave()
+    if not world.leads:
+        return None
     return {
         "tokens_per_second": tokens / seconds,
         "best_tokens_per_second": max(rates),
         "updates": updates,
         "tokens_per_update": tokens / updates,
-        "distinct_words": sum(words) / len(words),
-        "flops_per_token": needed_flops(run, sum(words) / len(words), tokens / updates),
+        "distinct_words": num_words,
+        "flops_per_token": needed_flops(run, num_words, tokens / updates),
         "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
         "loss": update.forward_loss,
         "kernel": kernel_name(),
     }
 
 
-def make_run(arguments: argparse.Namespace, folder: Path) -> Any:
+def make_run(arguments: argparse.Namespace, folder: Path, world: Any) -> Any:
     from elmo.pretrain import start
     from elmo.pretrain.settings import PretrainSettings
     from elmo.settings import read_settings
@@ -98,7 +106,9 @@ def make_run(arguments: argparse.Namespace, folder: Path) -> Any:
 
     known = Vocabulary.build(arguments.text.read_text(encoding="utf-8").split()).words[: arguments.words]
     invented = (f"invented{index}" for index in range(arguments.words - len(known)))
-    Vocabulary((*known, *invented)).save(folder / "words.txt")
+    if world.leads:
+        Vocabulary((*known, *invented)).save(folder / "words.txt")
+    world.wait()
     overrides = [
         f'data.train=[{{name = "text", files = ["{arguments.text}"]}}]',
         f"data.vocabulary={folder / 'words.txt'}",
@@ -108,7 +118,7 @@ def make_run(arguments: argparse.Namespace, folder: Path) -> Any:
         *(f"{name}={value}" for name, value in SIZES[arguments.size].items()),
     ]
     settings = read_settings(PretrainSettings, "paper-small", overrides=overrides)
-    return start.begin(settings, folder / "run").run
+    return start.begin(settings, folder / "run", world=world).run
 
 
 def needed_flops(run: Any, num_words: float, num_tokens: float) -> float:
