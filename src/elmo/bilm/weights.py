@@ -66,10 +66,13 @@ def version_of(weights: Sequence[Tensor]) -> tuple[object, ...] | None:
         if type(weight) is not Weight:
             return None
         state = weight.__dict__
-        serial = state.get("serial")
-        if serial is None:
-            serial = state["serial"] = next(_serial_numbers)
-        versions += (serial, weight.data_ptr(), _contents(weight) if weight.is_inference() else weight._version)
+        if "serial" not in state:
+            state["serial"] = next(_serial_numbers)
+        try:
+            version: object = weight._version
+        except RuntimeError:  # a tensor made in inference mode has none
+            version = _contents(weight)
+        versions += (state["serial"], weight.data_ptr(), version)
     return tuple(versions)
 
 

@@ -74,8 +74,8 @@ class FirstProductCache:
 
     def _weights_version(self) -> object:
         """Version of the weights that the products depend on; None if changes of them would not be noticed."""
-        first = [stack.weights[0] for stack in (self.bilm.forward_lstm, self.bilm.backward_lstm)]
-        version = version_of([tensor for weights in first for tensor in (weights.input, weights.bias)])
+        first = [stack.typed_layers[0] for stack in (self.bilm.forward_lstm, self.bilm.backward_lstm)]
+        version = version_of([tensor for layer in first for tensor in (layer.input_weight, layer.bias)])
         return None if version is None else (*version, self.bilm.precision, binding.kernel_info().name)
 
     def _assign(self, words: Sequence[str], version: object) -> FirstProducts:

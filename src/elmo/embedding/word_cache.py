@@ -52,8 +52,9 @@ Encode = Callable[[PretrainedBiLM, Sequence[str]], Tensor]
 
 def encode_words(bilm: PretrainedBiLM, words: Sequence[str]) -> Tensor:
     """Token vectors of distinct words, (words, projection), in bounded memory."""
+    kind = bilm.device.type
     # Cached vectors must not depend on a caller's autocast.
-    with torch.no_grad(), torch.autocast(bilm.device.type, enabled=False):
+    with torch.no_grad(), torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
         return _encode_words(bilm, words)
 
 

@@ -41,11 +41,10 @@ def operator(
         return (kernel if has_kernel(*arguments) else reference)(*arguments)
 
     def with_autograd(*arguments: Any) -> Any:
-        tensors = list(_tensors(arguments))
-        gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in _tensors(arguments))
         if gradient and with_gradient is not None and has_kernel(*arguments):
             return with_gradient(*arguments)
-        if gradient or (in_autocast(tensors[0]) and not has_kernel(*arguments)):
+        if gradient or (in_autocast(next(_tensors(arguments))) and not has_kernel(*arguments)):
             return reference(*arguments)
         with torch._C._AutoDispatchBelowAutograd():
             return defined(*arguments)
