@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from elmo.bilm.kernels import binding
 from elmo.checkpoints.pretrained import load
 from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError, WriteError
 from elmo.pretrain import start
@@ -329,6 +330,17 @@ def test_another_precision_has_its_own_scale(
     made.checkpoints.save(made.run.state(), update=0)
     resumed = start.resume(tmp_path / "run", overrides=[f"training.precision={after}"])
     assert resumed.run.progress.half_scale == scale
+
+
+@pytest.mark.parametrize(("fast", "expected"), [(True, "bfloat16"), (False, "float32")])
+def test_automatic_precision_is_decided_when_a_run_begins(
+    project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: bool, expected: str
+) -> None:
+    monkeypatch.setattr(binding, "has_fast_bfloat16", lambda: fast)
+    begun = project("run", "training.precision=auto")
+    monkeypatch.setattr(binding, "has_fast_bfloat16", lambda: not fast)
+    resumed = start.resume(tmp_path / "run")
+    assert [made.run.settings.training.precision for made in (begun, resumed)] == [expected, expected]
 
 
 def test_the_space_of_old_checkpoints_counts_as_free(

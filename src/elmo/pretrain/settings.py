@@ -145,10 +145,10 @@ class TrainingSettings(Settings):
     )
     seed: int = setting(0, "Of the weights, the order of the text, the negatives and dropout.", at_least=0, below=2**64)
     accumulate: int = setting(1, "Parts in which a batch is computed, to save memory.", at_least=1)
-    precision: Literal["float32", "bfloat16", "float16"] = setting(
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = setting(
         "float32",
         "Of the large matrix products; weights and sums stay float32. bfloat16 needs a GPU or a CPU with AVX-512 BF16, "
-        "float16 a GPU.",
+        "float16 a GPU; auto is bfloat16 on such a CPU and float32 elsewhere.",
     )
     log_every: int = setting(50, "Updates between lines of the log.", at_least=1)
     evaluate_every: int = setting(2000, "Updates between held-out evaluations.", at_least=1)

@@ -20,6 +20,7 @@ import torch
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.grow import grow
 from elmo.bilm.initialise import initialise
+from elmo.bilm.kernels import binding
 from elmo.bilm.model import BiLM
 from elmo.checkpoints import native
 from elmo.checkpoints.checkpoint import Checkpoint
@@ -147,6 +148,7 @@ def begin(
     world = world or World()
     if world.leads and is_new:
         check_new(folder)
+    settings = _with_known_precision(settings, world)
     with all_or_nothing(folder) if world.leads else nullcontext():
         settings = replace(settings, origin=_with_absolute_paths(settings.origin))
         model = _load_initial(settings) if settings.origin.model else None
@@ -160,6 +162,15 @@ def begin(
     if model is not None and world.leads:
         project.export()
     return project
+
+
+def _with_known_precision(settings: PretrainSettings, world: World) -> PretrainSettings:
+    """What "auto" means for these processes. The run keeps it, also where it is resumed on another processor."""
+    if settings.training.precision != "auto":
+        return settings
+    fast = world.device.type == "cpu" and binding.has_fast_bfloat16()
+    all_fast = all(world.gather(fast))
+    return replace(settings, training=replace(settings.training, precision="bfloat16" if all_fast else "float32"))
 
 
 def _with_absolute_paths(origin: OriginSettings) -> OriginSettings:
@@ -189,7 +200,7 @@ def resume(
     path = folder / "run" / SETTINGS_FILE
     if not has_run(folder):
         raise CheckpointError(f"{folder} holds no run: {path} is missing. Give a folder that elmo pretrain -o made.")
-    settings = read_settings(PretrainSettings, path, overrides=overrides)
+    settings = _with_known_precision(read_settings(PretrainSettings, path, overrides=overrides), world)
     settings = replace(settings, origin=_with_absolute_paths(settings.origin))
     latest = CheckpointFolder(folder / _CHECKPOINTS, keep=settings.training.keep_checkpoints).latest()
     if overrides and latest is not None:
