@@ -20,6 +20,7 @@ from elmo.commands import COMMANDS, main
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+RESULTS = sorted((ROOT / "results").rglob("*.md"))
 # Their libraries are not among those of the fast tests.
 HEAVY = {"integrations/sentence-transformers.md", "integrations/mteb.md", "integrations/vector-stores.md"}
 # Pieces of longer programs, which tests/tasks and benchmarks/ run whole.
@@ -91,22 +92,39 @@ def commands(page: Path) -> Iterator[tuple[bool, list[str]]]:
                 yield run, shlex.split(line, comments=True)[1:]
 
 
-def known_options(name: str, arguments: list[str]) -> set[str]:
+def parse(name: str, *arguments: str) -> None:
+    """Let Click parse a command without running it."""
+    if name.startswith("-"):
+        return
+    assert name in COMMANDS, f"there is no command elmo {name}"
     command = click_command(name)
     if hasattr(command, "commands"):
         assert arguments and arguments[0] in command.commands, f"elmo {name} has no subcommand {arguments[:1]}"
-        command = command.commands[arguments[0]]
-    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        command, arguments = command.commands[arguments[0]], arguments[1:]
+    if "--help" not in arguments:
+        command.make_context(name, list(arguments))
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_and_their_options_exist(page: Path) -> None:
-    for _, (name, *arguments) in commands(page):
-        if name.startswith("-"):
-            continue
-        assert name in COMMANDS, f"there is no command elmo {name}"
-        given = {argument.split("=")[0] for argument in arguments if re.match(r"--?[a-z]", argument)}
-        assert given <= known_options(name, arguments) | {"--help"}, f"elmo {name} {' '.join(arguments)}"
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", *RESULTS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_can_be_parsed(page: Path) -> None:
+    for _, words in commands(page):
+        parse(*words)
+    for line in re.findall(r"^- command: `elmo (.+)`$", page.read_text(encoding="utf-8"), re.MULTILINE):
+        parse(*shlex.split(line))
+
+
+def test_the_commands_that_measure_the_results_can_be_parsed() -> None:
+    script = (ROOT / "results" / "measure.sh").read_text(encoding="utf-8").replace("\\\n", " ")
+    script = script.replace('${OLD:+--compare-to "$OLD"}', '--compare-to "$OLD"')
+    found = [shlex.split(line) for line in re.findall(r"^ +elmo (.+?)(?: &)?$", script, re.MULTILINE)]
+    for words in found:
+        parse(*words)
+    assert {"card", "tasks", "report"} <= {words[1] for words in found}
+    for program in re.findall(r"python (\S+\.py)", script):
+        assert (ROOT / program).is_file()
+    named = re.findall(r"^(\w+)\(\)", script, re.MULTILINE)
+    parts = re.findall(r"\$\{@:-(.+?)\}", script)[0].split()
+    assert set(parts) == set(named) - {"heldout"}
 
 
 @pytest.mark.parametrize("page", ["start.md", "embed.md", "formats.md"])
