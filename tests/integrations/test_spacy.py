@@ -17,6 +17,7 @@ spacy = pytest.importorskip("spacy")
 
 from tiny_model import TINY
 
+import elmo
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError
@@ -120,9 +121,10 @@ def test_a_saved_pipeline_needs_nothing_else(folder: Path, texts: list[str], tmp
     # A fresh Python that imports nothing of ours: spaCy itself must find the component, by the entry point.
     write_entry_points(tmp_path / "site" / "elmo_torch-0.dist-info")
     code = "import spacy, numpy, sys; numpy.save(sys.argv[3], spacy.load(sys.argv[1])(sys.argv[2]).tensor)"
+    source = str(Path(elmo.__file__).parents[1])
     subprocess.run(
         [sys.executable, "-c", code, tmp_path / "pipeline", texts[0], tmp_path / "tensor.npy"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), source])},
         check=True,
     )
     np.testing.assert_allclose(np.load(tmp_path / "tensor.npy"), expected, atol=1e-6)

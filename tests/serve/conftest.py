@@ -22,6 +22,7 @@ pytest.importorskip("uvicorn")
 
 import torch
 
+import elmo
 from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig
 from elmo.bilm.initialise import initialise
 from elmo.checkpoints.checkpoint import SoftmaxWeights
@@ -40,7 +41,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-SOURCE = Path(__file__).parent.parent.parent / "src"
+SOURCE = Path(elmo.__file__).parents[1]
+"""Of the package under test: the source tree or an installed wheel."""
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
