@@ -115,6 +115,10 @@ class BiLM(nn.Module):
         vectors = self.token_encoder(batch.words)
         return self.contextualize(vectors, batch.positions, batch.lengths, state=state, keep_markers=keep_markers)
 
+    if torch.__version__ < "2.8":
+        # Its compiler cannot trace a subclass of Parameter (`weights.Weight`): the biLM runs outside of its graphs.
+        forward = torch.compiler.disable(forward)
+
     def contextualize(
         self,
         vectors: Float[Tensor, "words dim"],
