@@ -70,8 +70,9 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=1000, help="damaged files for each reader, however slow")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--keep", type=Path, default=Path("fuzz_found"), help="folder for a case that fails")
+    parser.add_argument("--reader", choices=TARGETS, action="append", help="this one alone; may be repeated")
     arguments = parser.parse_args()
-    rates = {name: 1 / _seconds_per_case(name, arguments.keep) for name in TARGETS}
+    rates = {name: 1 / _seconds_per_case(name, arguments.keep) for name in arguments.reader or TARGETS}
     total = 0
     for name, rate in rates.items():
         cases = max(arguments.least, round(arguments.cases * rate / sum(rates.values())))
