@@ -53,7 +53,7 @@ def source_files() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", source_files(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_stage_imports_only_what_stands_before_it(path: Path) -> None:
+def test_stages_import_only_earlier_stages(path: Path) -> None:
     stage = path.relative_to(PACKAGE).parts[0]
     assert stage in STAGES, f"{stage} is not in the list of stages"
     allowed = set(STAGES[: STAGES.index(stage) + 1]) | FOUNDATION | {"__version__"}

@@ -45,7 +45,7 @@ def python_pages() -> list[Any]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_python_is_python(page: Path) -> None:
+def test_python_blocks_compile(page: Path) -> None:
     for number, (_, program) in enumerate(blocks(page, "python")):
         compile(program, f"{page.name}, block {number}", "exec")
 

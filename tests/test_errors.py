@@ -17,6 +17,6 @@ from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError, Mis
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_an_error_comes_whole_from_another_process(error: ElmoError) -> None:
+def test_errors_can_be_pickled(error: ElmoError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

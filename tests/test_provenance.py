@@ -24,7 +24,7 @@ from elmo.provenance import (
 MEBIBYTE = 1 << 20
 
 
-def test_the_command_is_what_was_typed() -> None:
+def test_the_command_line_is_recorded_as_typed() -> None:
     assert command_line(["/some/where/elmo", "probe", "pos", "a file"]) == "elmo probe pos 'a file'"
 
 
@@ -44,17 +44,17 @@ def test_a_report_has_all_that_is_needed_to_run_it_again(tmp_path: Path) -> None
     assert {path.name for path in (tmp_path / "new").iterdir()} == {"pos.md", "pos.json"}
 
 
-def test_no_host_name_is_told() -> None:
+def test_no_host_name_is_recorded() -> None:
     assert socket.gethostname() not in markdown_of(collect())
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WriteError, match="Cannot write"):
         write_report(Report("a", "A", "", {}), tmp_path / "file", provenance=collect())
 
 
-def test_a_large_block_is_seen_after_it_is_gone_and_forgotten_on_request() -> None:
+def test_peak_memory_includes_freed_blocks_until_reset() -> None:
     before = peak_bytes()
     assert before > MEBIBYTE, "a Python program holds more than this"
     block = bytearray(b"x") * (before + 64 * MEBIBYTE)

@@ -59,7 +59,7 @@ def test_an_override_that_is_not_toml_is_a_string() -> None:
     assert read_settings(Outer, overrides=["name=a b/c"]).name == "a b/c"
 
 
-def test_none_unsets_what_may_be_unset() -> None:
+def test_none_unsets_optional_settings() -> None:
     base = Outer("x", maybe=Inner())
     assert read_settings(Outer, overrides=["limit=none", "maybe=none"], base=base) == Outer("x", limit=None)
     with pytest.raises(ConfigError, match="count is 'none'; expected a whole number"):
@@ -168,7 +168,7 @@ def test_a_file_starts_from_a_preset(tmp_path: Path) -> None:
         read_settings(PretrainSettings, "x")
 
 
-def test_the_papers_recipe_is_the_papers() -> None:
+def test_the_paper_preset_matches_the_paper() -> None:
     paper = read_settings(PretrainSettings, "paper")
     model, optimizer = paper.model, paper.optimizer
     assert model.char_cnn is not None
@@ -178,7 +178,7 @@ def test_the_papers_recipe_is_the_papers() -> None:
     assert (optimizer.loss_scale, paper.training.dropout, paper.training.epochs) == (20.0, 0.1, 10.0)
 
 
-def test_the_defaults_are_the_preset_small() -> None:
+def test_the_defaults_equal_the_preset_small() -> None:
     assert read_settings(PretrainSettings, "small") == PretrainSettings()
     assert read_settings(FinetuneSettings, "domain") == FinetuneSettings()
 

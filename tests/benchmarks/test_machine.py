@@ -20,7 +20,7 @@ def test_a_measurement_that_fails_says_so() -> None:
         machine.run_alone([sys.executable, "-c", "1 / 0"])
 
 
-def test_a_busy_process_is_seen_while_this_one_sleeps() -> None:
+def test_a_busy_process_is_detected() -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         share = machine.share_of_others(0.5)
         busy.kill()

@@ -30,7 +30,7 @@ def test_a_long_word_has_no_windows_past_its_end() -> None:
     assert longest - needed_work.word_flops(FULL, "a" * 46) == 2 * 16 * 32  # one window more, of width 1
 
 
-def test_repeated_text_needs_nothing_at_the_least() -> None:
+def test_repeated_sentences_are_counted_once_in_the_strict_count() -> None:
     once = [["the", "cat", "sat"], ["the", "dog"]]
     work, twice = needed_work.needed_work(FULL, once), needed_work.needed_work(FULL, once * 2)
     assert twice.least == pytest.approx(work.least / 2)

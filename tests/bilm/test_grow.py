@@ -52,7 +52,7 @@ def larger(config: BiLMConfig, *, filters: tuple[tuple[int, int], ...] | None = 
         {"cell_dim": 25, "filters": ((1, 9), (3, 16), (2, 3)), "num_layers": 3},
     ],
 )
-def test_the_outputs_stay(wanted: dict[str, int], with_words: bool) -> None:
+def test_growing_keeps_the_outputs(wanted: dict[str, int], with_words: bool) -> None:
     config = replace(SMALL, word_embedding=WordEmbeddingConfig(len(WORDS), dim=6) if with_words else None)
     bilm, batch = make_bilm(config), make_batch(config)
     grown = grow(bilm, larger(config, **wanted)).eval()
@@ -100,12 +100,12 @@ def test_every_new_part_learns() -> None:
         (replace(SMALL, tokenizer="whitespace"), "tokenizer is whitespace"),
     ],
 )
-def test_what_cannot_grow(wanted: BiLMConfig, message: str) -> None:
+def test_unsupported_growth_is_refused(wanted: BiLMConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         grow(make_bilm(SMALL), wanted)
 
 
-def test_what_has_no_place_for_new_parts() -> None:
+def test_growth_without_room_for_new_units_is_refused() -> None:
     plain = larger(SMALL, cell_dim=8)
     narrow = larger(SMALL, cell_dim=4)
     for before, after in [

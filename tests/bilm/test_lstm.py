@@ -49,7 +49,7 @@ def test_skip_connections_begin_at_the_second_layer_and_do_not_recur() -> None:
 
 
 @torch.no_grad()
-def test_state_is_that_of_the_last_real_token_and_goes_on_exactly() -> None:
+def test_state_after_the_last_real_token_continues_exactly() -> None:
     stack = make_stack()
     tokens, lengths = torch.randn(2, 6, 3), torch.tensor([6, 4])
     whole = stack(tokens, lengths)
@@ -61,7 +61,7 @@ def test_state_is_that_of_the_last_real_token_and_goes_on_exactly() -> None:
 
 
 @torch.no_grad()
-def test_padding_is_zero_and_touches_nothing() -> None:
+def test_padding_is_zero_and_changes_no_other_output() -> None:
     stack = make_stack()
     tokens = torch.randn(2, 5, 3)
     lengths = torch.tensor([5, 2])

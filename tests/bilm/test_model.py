@@ -63,7 +63,7 @@ def test_narrower_whole_numbers_mean_the_same() -> None:
             assert torch.equal(bilm(narrow).layers, bilm(batch).layers)
 
 
-def test_training_goes_on_after_a_look_in_inference_mode() -> None:
+def test_training_works_after_inference_mode() -> None:
     """What was packed for the look is packed anew, in the same memory, at every update."""
     bilm, untouched, batch = make_bilm(), make_bilm(), make_batch()
     with torch.inference_mode():

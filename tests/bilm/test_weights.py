@@ -69,7 +69,7 @@ def fresh(bilm: BiLM) -> Tensor:
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", MATRICES)
 @pytest.mark.parametrize("loaded", [False, True], ids=["made", "loaded"])
-def test_a_change_of_one_value_is_noticed(change: Callable[[Tensor], None], name: str, loaded: bool) -> None:
+def test_a_change_of_one_value_is_detected(change: Callable[[Tensor], None], name: str, loaded: bool) -> None:
     bilm, batch = make_bilm(), make_batch()
     if loaded:
         bilm.load_state_dict(copy.deepcopy(bilm.state_dict()), assign=True)
@@ -84,7 +84,7 @@ def test_a_change_of_one_value_is_noticed(change: Callable[[Tensor], None], name
     assert torch.equal(after, fresh(bilm))
 
 
-def test_a_parameter_put_in_the_place_of_another_is_noticed() -> None:
+def test_a_replaced_parameter_is_detected() -> None:
     """Even where it takes the memory of the old one, with a count of changes of its own."""
     bilm, batch = make_bilm(), make_batch()
     layer = bilm.forward_lstm.typed_layers[0]
@@ -94,7 +94,7 @@ def test_a_parameter_put_in_the_place_of_another_is_noticed() -> None:
             assert torch.equal(bilm(batch).layers, fresh(bilm))
 
 
-def test_inference_mode_hides_no_change() -> None:
+def test_changes_in_inference_mode_are_detected() -> None:
     """PyTorch counts no changes of tensors that are made in inference mode."""
     with torch.inference_mode():
         bilm, batch = make_bilm(), make_batch()
@@ -104,7 +104,7 @@ def test_inference_mode_hides_no_change() -> None:
     assert not torch.equal(after, before)
 
 
-def test_a_tensor_that_is_no_parameter_has_no_version() -> None:
+def test_only_parameters_have_versions() -> None:
     weight = nn.Parameter(torch.zeros(2))
     assert version_of([weight]) is None
     watch([weight])

@@ -30,18 +30,18 @@ def refuse(path: Path, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "name", ["../evil.txt", "model/../../evil.txt", "/etc/evil.txt", "C:\\evil.txt", "..\\evil.txt"]
 )
-def test_names_that_climb_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_outside_the_folder_are_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(zip_with(tmp_path / "m.zip", ("options.json", b"{}"), (name, b"x")), "outside its own folder", monkeypatch)
     assert not (tmp_path / "evil.txt").exists()
 
 
-def test_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_symbolic_links_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = zipfile.ZipInfo("weights.hdf5")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     refuse(zip_with(tmp_path / "m.zip", (link, b"/etc/passwd")), "holds a link", monkeypatch)
 
 
-def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zip_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(
         zip_with(tmp_path / "m.zip", ("weights.hdf5", bytes(50 << 20))), "would grow from .* to 52,428,800", monkeypatch
     )

@@ -17,7 +17,7 @@ def change_json(path: Path, **values: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
-def test_what_a_folder_holds(golden: Path) -> None:
+def test_contents_of_a_folder(golden: Path) -> None:
     both, characters, words = (
         open_checkpoint(golden / "efml" / name) for name in ("word_char", "char_only", "word_only")
     )
@@ -55,7 +55,7 @@ def test_words_are_looked_up_after_they_are_cut(copy_of) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "config.json", "encoder.pkl", "token_embedder.pkl"])
-def test_any_of_its_names_opens_it(given: str, golden: Path, assert_same) -> None:
+def test_every_file_of_a_checkpoint_opens_it(given: str, golden: Path, assert_same) -> None:
     folder = golden / "efml/word_char"
     assert_same(open_checkpoint(folder / given), many_langs.read(folder))
 

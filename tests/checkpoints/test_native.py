@@ -78,7 +78,7 @@ def test_a_model_may_be_saved_over_the_files_it_is_mapped_from(make_bilm, tmp_pa
 @pytest.mark.parametrize(
     ("storage", "bytes_each", "error"), [("float16", 2, 1e-3), ("bfloat16", 2, 8e-3), ("int8", 1, 1.5e-2)]
 )
-def test_smaller_storages_come_close(
+def test_smaller_storage_types_are_close(
     storage: str, bytes_each: int, error: float, full: Checkpoint, tmp_path: Path
 ) -> None:
     native.write(full, tmp_path / "model", storage=storage)

@@ -48,7 +48,7 @@ def test_a_model_opened_offline_gives_the_same_tensors_after_saving(
         assert parameter.equal(second.get_parameter(name))
 
 
-def test_equal_weights_in_another_architecture_are_another_model(make_bilm) -> None:
+def test_the_digest_depends_on_the_architecture(make_bilm) -> None:
     bilm, same = make_bilm(), make_bilm()
     assert bilm.digest() == same.digest()
     same.config = replace(same.config, lstm=replace(same.config.lstm, cell_clip=1.5))

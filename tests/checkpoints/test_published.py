@@ -97,7 +97,7 @@ def test_a_model_is_downloaded_once_and_opened_by_its_name(
     }
 
 
-def test_removing_keeps_the_digests_by_which_a_change_is_noticed(server: WebServer) -> None:
+def test_removing_keeps_the_digests(server: WebServer) -> None:
     model = catalogue()["ai2-small"]
     obtain(model)
     assert remove(model) > 1000

@@ -33,7 +33,7 @@ def same_tensors(first: Checkpoint, second: Checkpoint) -> bool:
     )
 
 
-def test_the_card_is_kept(tmp_path: Path) -> None:
+def test_the_card_is_copied(tmp_path: Path) -> None:
     elmo.load(TINY).save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "README.md").write_text("about the model")
     convert(tmp_path / "model", tmp_path / "new")
@@ -107,7 +107,7 @@ def test_an_options_file_of_another_model_is_not_replaced(tmp_path: Path) -> Non
     assert json.loads((tmp_path / "elmo_options.json").read_text())["lstm"]["n_layers"] == 2
 
 
-def test_what_hdf5_cannot_hold_is_refused_and_words_are_the_way_out(tmp_path: Path) -> None:
+def test_models_that_hdf5_cannot_hold_need_a_vocabulary(tmp_path: Path) -> None:
     with pytest.raises(ElmoError, match=r"cannot be written .*--words FILE"):
         convert(GOLDEN / "efml/word_char", tmp_path / "new/w.hdf5")
     assert not list(tmp_path.iterdir())
@@ -127,7 +127,9 @@ def test_what_hdf5_cannot_hold_is_refused_and_words_are_the_way_out(tmp_path: Pa
         (["out", "--words", "missing.txt"], "Cannot read missing.txt"),
     ],
 )
-def test_contradictions(arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contradicting_options_are_refused(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ElmoError, match=message):
         convert(GOLDEN / "allennlp/relu2", *arguments)

@@ -79,7 +79,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_lines_in_entries_out_and_silence_in_a_pipe(text: Path, tmp_path: Path) -> None:
+def test_every_line_gives_an_entry_and_a_pipe_gets_no_messages(text: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.hdf5"
     result = as_process(text, "-o", out)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
@@ -134,7 +134,7 @@ def test_a_column_of_a_table_into_parquet(tmp_path: Path, elmo_embed: Callable[.
     assert str(read.schema.field("layer_2").type).startswith("list<element: fixed_size_list<element: halffloat")
 
 
-def test_cut_words_are_reported_once(tmp_path: Path, elmo_embed: Callable[..., Result]) -> None:
+def test_truncated_words_are_reported_once(tmp_path: Path, elmo_embed: Callable[..., Result]) -> None:
     result = elmo_embed("-", "-o", tmp_path / "out.npz", stdin=b"x" * 60 + b" short " + b"y" * 49 + b"\n" + b"z" * 99)
     assert result.code == 0
     assert re.fullmatch(r"elmo: 3 words are longer than the 48 bytes .*\n", result.stderr)
@@ -417,9 +417,7 @@ def test_memory_is_constant(tmp_path: Path, ending: str) -> None:
     assert peaks[1] < peaks[0] * 1.15 + 20, f"MB with 8,000 and 48,000 sentences: {peaks}"
 
 
-def test_a_precision_of_the_cpu_kernels_is_refused_elsewhere(
-    text: Path, tmp_path: Path, elmo: Callable[..., Result]
-) -> None:
+def test_low_precision_is_refused_on_other_devices(text: Path, tmp_path: Path, elmo: Callable[..., Result]) -> None:
     arguments = ["embed", text, "-m", TINY, "-o", tmp_path / "out.npz", "--device", "meta", "--precision", "int8"]
     result = elmo(arguments)
     assert result.code == 2

@@ -57,7 +57,7 @@ def test_a_column_of_a_table_is_indexed(index: str, tmp_path: Path) -> None:
     assert found["asked"]["tokens"] == ["The", "bank", "paid", "."]
 
 
-def test_another_model_is_noticed(index: str, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> None:
+def test_another_model_is_detected(index: str, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> None:
     make_bilm(seed=5).save_pretrained(tmp_path / "other")
     with pytest.raises(InputError, match="another model"):
         run("query", index, "The bank.", "-w", "bank", "-m", str(tmp_path / "other"))

@@ -101,7 +101,7 @@ def test_wrong_arguments_get_one_sentence(data: Path, tmp_path: Path) -> None:
         assert not (tmp_path / "report").exists()
 
 
-def test_any_task_may_be_ablated(data: Path, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> None:
+def test_ablate_takes_any_task(data: Path, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> None:
     make_bilm().save_pretrained(tmp_path / "model")
     report = tmp_path / "report"
     line = command("--data", str(data), "-o", str(report), "-m", str(tmp_path / "model"), "--only", "table-3")

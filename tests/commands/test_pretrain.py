@@ -220,7 +220,7 @@ def test_settings_out_of_range(tmp_path: Path, text: Path, override: str) -> Non
         'data.heldout=[{name = "all", files = ["x"]}]',
     ],
 )
-def test_settings_that_would_train_backwards_or_vanish(override: str) -> None:
+def test_settings_out_of_range_are_refused(override: str) -> None:
     with pytest.raises(ConfigError, match=rf"{override.partition('=')[0]}.* is .*; expected "):
         read_settings(PretrainSettings, None, overrides=[override])
 

@@ -54,7 +54,7 @@ def test_every_help_is_one_plain_sentence_with_its_default() -> None:
     assert not wrong
 
 
-def test_a_shared_option_has_the_same_names_and_help_everywhere() -> None:
+def test_shared_options_have_the_same_names_and_help() -> None:
     wrong = {}
     for long in SHARED:
         found = {
@@ -67,7 +67,7 @@ def test_a_shared_option_has_the_same_names_and_help_everywhere() -> None:
     assert not wrong
 
 
-def test_the_model_is_m_and_the_output_is_o() -> None:
+def test_the_model_option_is_m_and_the_output_option_is_o() -> None:
     for name, option in OPTIONS:
         assert ("-m" in option.opts) == ("--model" in option.opts), name
         assert ("-o" in option.opts) == ("--output" in option.opts), name

@@ -12,7 +12,7 @@ def _after(bilm: PretrainedBiLM, *sentences: list[str], state: BiLMState | None 
         return bilm(bilm.indexer.batch(sentences), state).state
 
 
-def test_rows_join_late_and_sit_out(bilm: PretrainedBiLM) -> None:
+def test_rows_may_start_late_and_skip_batches(bilm: PretrainedBiLM) -> None:
     carried = CarriedState()
     first = _after(bilm, ["a"], ["b", "c"], state=carried.take(bilm, 2))
     carried.update(first)
@@ -53,7 +53,7 @@ def test_the_warm_state_is_one_row_that_text_left(bilm: PretrainedBiLM) -> None:
         compute_warm_state(bilm, [])
 
 
-def test_training_goes_on_from_rows_of_inference_mode(bilm: PretrainedBiLM) -> None:
+def test_training_continues_from_a_state_of_inference_mode(bilm: PretrainedBiLM) -> None:
     carried, batch = CarriedState(), bilm.indexer.batch([["a", "b"]])
     with torch.inference_mode():
         carried.update(bilm(batch).state)

@@ -107,7 +107,7 @@ def test_a_long_document(bilm: PretrainedBiLM, monkeypatch: pytest.MonkeyPatch, 
     close(vectors[:, 5_000:5_050], alone(bilm, document[4_700:5_400])[:, 300:350])
 
 
-def test_carry_is_allennlps(bilm: PretrainedBiLM) -> None:
+def test_carry_equals_allennlp(bilm: PretrainedBiLM) -> None:
     batches = [[["a", "b"], ["c"]], [["d"], ["e", "f"]], [["g"]]]
     flat = [sentence for batch in batches for sentence in batch]
     results = iter(Embedder(bilm, state="carry", batch_size=2, batch_tokens=3).embed(flat))
@@ -147,7 +147,7 @@ def test_the_old_tools_own_fixture(shared: Path) -> None:
         np.testing.assert_allclose(vectors, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_carry_goes_on_from_call_to_call_until_reset(bilm: PretrainedBiLM) -> None:
+def test_carried_state_persists_until_reset(bilm: PretrainedBiLM) -> None:
     embedder = Embedder(bilm, state="carry")
     first, second = embedder.embed([["a"]])[0], embedder.embed([["a"]])[0]
     assert np.abs(first - second).max() > 1e-3
@@ -155,7 +155,7 @@ def test_carry_goes_on_from_call_to_call_until_reset(bilm: PretrainedBiLM) -> No
     close(embedder.embed([["a"]])[0], first)
 
 
-def test_warm_starts_every_sentence_alike(bilm: PretrainedBiLM) -> None:
+def test_warm_state_starts_every_sentence(bilm: PretrainedBiLM) -> None:
     with pytest.raises(ConfigError, match="elmo convert MODEL FOLDER --warm-text FILE"):
         Embedder(bilm, state="warm")
     bilm.warm_state = compute_warm_state(bilm, [["some", "text"], ["."]])
@@ -242,7 +242,7 @@ def test_too_little_memory_halves_the_batch(bilm: PretrainedBiLM, monkeypatch: p
         close(one, other)
 
 
-def test_no_memory_at_all_is_told(bilm: PretrainedBiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_for_one_token_is_an_error(bilm: PretrainedBiLM, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*args: Any, **kwargs: Any) -> Any:
         raise MemoryError
 
@@ -252,7 +252,7 @@ def test_no_memory_at_all_is_told(bilm: PretrainedBiLM, monkeypatch: pytest.Monk
         Embedder(bilm).embed([["a", "b", "c"]])
 
 
-def test_other_errors_are_not_taken_for_a_lack_of_memory(bilm: PretrainedBiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_not_treated_as_out_of_memory(bilm: PretrainedBiLM, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("shapes do not match")
 
@@ -264,7 +264,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(bilm: PretrainedBiLM, m
 @pytest.mark.parametrize(
     "wrong", [{"state": "hot"}, {"pooling": "sum"}, {"precision": "int3"}, {"layers": 9}, {"batch_tokens": 0}]
 )
-def test_settings_that_do_not_exist(bilm: PretrainedBiLM, wrong: dict[str, Any]) -> None:
+def test_unknown_settings_are_refused(bilm: PretrainedBiLM, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         Embedder(bilm, **wrong)
 

@@ -40,7 +40,7 @@ def layers(bilm: PretrainedBiLM, sentences: list[list[str]], cache: FirstProduct
 @given(
     batches=st.lists(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=5), min_size=1, max_size=3), max_size=8)
 )
-def test_equal_to_none_whatever_was_asked_before(bilm: PretrainedBiLM, batches: list[list[list[str]]]) -> None:
+def test_cached_products_equal_computed_ones(bilm: PretrainedBiLM, batches: list[list[list[str]]]) -> None:
     """Also with words that make way for others, and with more of them than there is room for."""
     cache = small_cache(bilm, 7)
     assert cache.num_words == 7
@@ -49,7 +49,7 @@ def test_equal_to_none_whatever_was_asked_before(bilm: PretrainedBiLM, batches: 
         assert cache.num_bytes <= 7 * 2 * 4 * first_product_width(bilm.config.lstm.cell_dim)
 
 
-def test_the_least_recently_used_word_goes(bilm: PretrainedBiLM) -> None:
+def test_the_least_recently_used_word_is_dropped(bilm: PretrainedBiLM) -> None:
     cache, most = small_cache(bilm, 5), 5
     vectors = torch.zeros(most, bilm.config.lstm.projection_dim)
 
@@ -76,7 +76,7 @@ def test_embedding_again_gives_the_same(bilm: PretrainedBiLM) -> None:
 
 
 @pytest.mark.parametrize("changed", ["token_encoder.projection.weight", "forward_lstm.layers.0.bias"])
-def test_changed_weights_are_noticed(bilm: PretrainedBiLM, changed: str) -> None:
+def test_changed_weights_are_detected(bilm: PretrainedBiLM, changed: str) -> None:
     embedder = Embedder(bilm)
     embedder.embed(SENTENCES)
     with torch.no_grad():
@@ -93,7 +93,7 @@ def test_another_precision_has_products_of_its_own(bilm: PretrainedBiLM) -> None
     np.testing.assert_array_equal(embedder.embed(SENTENCES)[0], Embedder(bilm, cache=0).embed(SENTENCES)[0])
 
 
-def test_a_second_borrower_goes_without(bilm: PretrainedBiLM) -> None:
+def test_a_second_thread_gets_no_cached_products(bilm: PretrainedBiLM) -> None:
     cache = FirstProductCache(bilm, max_bytes=1 << 23)
     vectors = torch.zeros(1, bilm.config.lstm.projection_dim)
     got: list[object] = []
@@ -119,7 +119,7 @@ def test_a_run_that_fails_leaves_nothing_behind(bilm: PretrainedBiLM) -> None:
         assert products is not None and products.slots.tolist() == [-1]
 
 
-def test_it_steps_aside_for_endless_words_and_while_the_encoder_trains(bilm: PretrainedBiLM) -> None:
+def test_no_products_for_very_long_words_or_a_training_encoder(bilm: PretrainedBiLM) -> None:
     cache = WordCache(bilm)
     vectors = torch.zeros(1, bilm.config.lstm.projection_dim)
     for word, is_usable in (("a" * LONGEST_WORD, True), ("a" * (LONGEST_WORD + 1), False)):

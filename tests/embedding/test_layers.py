@@ -25,7 +25,7 @@ LAYERS = torch.arange(3 * 4 * 5, dtype=torch.float32).reshape(3, 4, 5)
         ("concat", torch.cat(list(LAYERS), dim=-1)),
     ],
 )
-def test_each_way_to_choose(spec: object, expected: torch.Tensor) -> None:
+def test_every_choice_of_layers(spec: object, expected: torch.Tensor) -> None:
     choice = choose_layers(spec, 3)  # type: ignore[arg-type]
     kept = choice.select(LAYERS).numpy()
     assert kept.shape[0] == choice.num_kept
@@ -42,7 +42,7 @@ def test_arranging_pooled_vectors() -> None:
     np.testing.assert_array_equal(choose_layers("concat", 3).arrange(pooled), pooled.reshape(-1))
 
 
-def test_the_directions_may_be_chosen_apart() -> None:
+def test_one_direction_can_be_selected() -> None:
     for spec in ("all", "average", 1, "concat"):
         choice = choose_layers(spec, 3)
         halves = [choice.select(LAYERS[..., :2]), choice.select(LAYERS[..., 2:])]
@@ -52,6 +52,6 @@ def test_the_directions_may_be_chosen_apart() -> None:
 @pytest.mark.parametrize(
     "spec", ["middle", 3, -4, [1.0, 2.0], "1,2", "", True, None, 1.5, "nan,1,1", [1.0, float("inf"), 0.0]]
 )
-def test_choices_that_do_not_fit(spec: object) -> None:
+def test_unsuitable_choices_are_refused(spec: object) -> None:
     with pytest.raises(ConfigError, match=r"layer"):
         choose_layers(spec, 3)  # type: ignore[arg-type]

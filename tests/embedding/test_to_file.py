@@ -75,7 +75,7 @@ def test_another_model_cannot_resume(bilm: PretrainedBiLM, tmp_path: Path, make_
         embed_to_file(Embedder(other), SENTENCES, tmp_path / "out.npz", if_exists="resume")
 
 
-def test_cut_words_are_counted_and_giants_refused(bilm: PretrainedBiLM, tmp_path: Path) -> None:
+def test_truncated_words_are_counted_and_huge_ones_refused(bilm: PretrainedBiLM, tmp_path: Path) -> None:
     rows = [["é" * 24, "é" * 25, "x" * 48], ["x" * 49, "日" * 17]]
     assert embed_to_file(Embedder(bilm), rows, tmp_path / "out.npz").num_cut_words == 3
     giant = [["fine"], ["x" * 1_000_001]]

@@ -21,7 +21,7 @@ def test_strings_are_split_and_token_lists_left_alone() -> None:
     assert _lists(iter([["a"]])) == [["a"]]
 
 
-def test_one_sentence_given_as_its_tokens_is_told() -> None:
+def test_a_list_of_tokens_instead_of_sentences_is_refused() -> None:
     with pytest.warns(UserWarning, match=r"\[\[\.\.\.\]\]"):
         assert len(_lists(["She", "sat", "down"])) == 3
     with warnings.catch_warnings():
@@ -43,6 +43,6 @@ def test_one_sentence_given_as_its_tokens_is_told() -> None:
         (7, "int was given"),
     ],
 )
-def test_what_is_neither(sentences: Any, message: str) -> None:
+def test_other_types_are_refused(sentences: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         _lists(sentences)

@@ -26,7 +26,7 @@ def _words(count: int, start: int = 0) -> list[str]:
     queries=st.lists(st.sets(st.text(max_size=6), min_size=1, max_size=8), min_size=1, max_size=10),
     room=st.integers(0, 12),
 )
-def test_equal_to_uncached_whatever_was_asked_before(bilm: PretrainedBiLM, queries: list[set[str]], room: int) -> None:
+def test_cached_vectors_equal_computed_ones(bilm: PretrainedBiLM, queries: list[set[str]], room: int) -> None:
     cache = WordCache(bilm, max_bytes=room * ROW_BYTES)
     for query in queries:
         words = sorted(query)
@@ -53,7 +53,7 @@ def test_known_words_are_not_computed_again(bilm: PretrainedBiLM) -> None:
     assert asked == ["a", "b", "c"]
 
 
-def test_the_least_recently_used_word_goes(bilm: PretrainedBiLM) -> None:
+def test_the_least_recently_used_word_is_dropped(bilm: PretrainedBiLM) -> None:
     cache = WordCache(bilm, max_bytes=3 * ROW_BYTES)
     cache.vectors(["a", "b", "c"])
     cache.vectors(["a"])
@@ -72,7 +72,7 @@ def test_rows_may_hold_more_than_the_vector(bilm: PretrainedBiLM) -> None:
         torch.testing.assert_close(cache.vectors(["b", "a"]), encode(bilm, ["b", "a"]), atol=1e-6, rtol=0)
 
 
-def test_changed_weights_are_noticed(bilm: PretrainedBiLM) -> None:
+def test_changed_weights_are_detected(bilm: PretrainedBiLM) -> None:
     cache = WordCache(bilm)
     before = cache.vectors(["a", "b"])
     optimiser = torch.optim.SGD(bilm.token_encoder.parameters(), lr=0.5)
@@ -129,7 +129,7 @@ def test_words_of_other_weights_are_refused(bilm: PretrainedBiLM, tmp_path: Path
         WordCache(bilm).load(tmp_path / WORDS_FILE)
 
 
-def test_very_long_words_are_computed_but_not_kept(bilm: PretrainedBiLM) -> None:
+def test_very_long_words_are_not_cached(bilm: PretrainedBiLM) -> None:
     cache = WordCache(bilm)
     cache.vectors(["x" * 10_000_000])
     assert len(cache) == 0
@@ -193,7 +193,7 @@ def _another_layer(bilm: PretrainedBiLM) -> None:
 
 
 @pytest.mark.parametrize("change", [_multiply_behind_autograds_back, _fused_update, _other_numbers, _another_layer])
-def test_changes_that_autograd_does_not_count_are_noticed(
+def test_changes_unknown_to_autograd_are_detected(
     bilm: PretrainedBiLM, change: Callable[[PretrainedBiLM], None]
 ) -> None:
     cache = WordCache(bilm)
@@ -204,7 +204,7 @@ def test_changes_that_autograd_does_not_count_are_noticed(
     torch.testing.assert_close(after, encode_words(bilm, ["a", "b"]), atol=1e-6, rtol=0)
 
 
-def test_what_inference_mode_began_goes_on_outside(bilm: PretrainedBiLM) -> None:
+def test_a_cache_filled_in_inference_mode_works_outside(bilm: PretrainedBiLM) -> None:
     cache = WordCache(bilm)
     with torch.inference_mode():
         cache.vectors(_words(3))
@@ -215,13 +215,13 @@ def test_what_inference_mode_began_goes_on_outside(bilm: PretrainedBiLM) -> None
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_autocast_does_not_reach_what_is_kept(bilm: PretrainedBiLM, dtype: torch.dtype) -> None:
+def test_autocast_does_not_change_cached_vectors(bilm: PretrainedBiLM, dtype: torch.dtype) -> None:
     expected, cache = encode_words(bilm, _words(5)), WordCache(bilm)
     with torch.autocast("cpu", dtype):
         assert torch.equal(cache.vectors(_words(5)), expected)
     assert torch.equal(cache.vectors(_words(5)), expected)
 
 
-def test_less_than_no_memory_is_refused(bilm: PretrainedBiLM) -> None:
+def test_a_negative_size_is_refused(bilm: PretrainedBiLM) -> None:
     with pytest.raises(ConfigError, match="max_bytes is -1"):
         WordCache(bilm, max_bytes=-1)

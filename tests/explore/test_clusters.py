@@ -23,7 +23,7 @@ def test_the_same_seed_gives_the_same_centres() -> None:
     assert np.array_equal(k_means(vectors, 70, seed=5), k_means(vectors, 70, seed=5))
 
 
-def test_equal_vectors_and_zeros_are_no_trouble() -> None:
+def test_equal_vectors_and_zeros_can_be_clustered() -> None:
     centres = k_means(np.ones((5, 3), dtype=np.float32) / 3**0.5, 2)
     assert np.isfinite(centres).all()
     assert np.array_equal(unit(np.zeros((1, 3))), np.zeros((1, 3)))

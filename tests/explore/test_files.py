@@ -13,7 +13,7 @@ from elmo.explore.files import find_file, opened_folder
 
 
 @pytest.mark.parametrize("ending", [".tar", ".tar.gz", ".tar.zst"])
-def test_a_packed_folder_is_unpacked_and_removed(tmp_path: Path, ending: str) -> None:
+def test_an_archive_is_unpacked_and_removed(tmp_path: Path, ending: str) -> None:
     (tmp_path / "dict").mkdir()
     (tmp_path / "dict/a.txt").write_text("hello")
     packed = tmp_path / f"dict{ending}"
@@ -34,7 +34,7 @@ def test_a_folder_is_given_as_it_is(tmp_path: Path) -> None:
     assert tmp_path.exists()
 
 
-def test_what_is_neither_is_refused(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.tar").write_bytes(b"not a tar file, but long enough to look at" * 20)
     for name, message in (("missing", "no folder"), ("bad.tar", "cannot be unpacked")):
         with pytest.raises(InputError, match=message), opened_folder(tmp_path / name):

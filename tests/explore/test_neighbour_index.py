@@ -47,7 +47,7 @@ def test_static_vectors_come_from_layer_0_or_from_a_file(encoder, tmp_path: Path
     assert given.facts.static == "vectors.txt"
 
 
-def test_nothing_is_left_when_it_fails(encoder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_failed_build_leaves_no_files(encoder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match="no tokens"):
         build_index(encoder, [], folder=tmp_path / "ix", model="m")
     with pytest.raises(ConfigError, match="one vector"):
@@ -69,7 +69,7 @@ def test_one_vector_of_the_layers(encoder) -> None:  # type: ignore[no-untyped-d
 
 
 @pytest.mark.parametrize("layers", ["top", "average", "concat"])
-def test_only_the_model_of_an_index_is_taken_for_it(
+def test_an_index_of_another_model_is_refused(
     make_bilm: Callable[..., PretrainedBiLM], tmp_path: Path, layers: str
 ) -> None:
     build_index(Embedder(make_bilm()), SENTENCES, folder=tmp_path / "ix", model="mine", settings=IndexSettings(layers))

@@ -78,7 +78,7 @@ def test_the_approximate_search_finds_what_the_exact_one_finds(large: NeighbourI
     assert np.mean(shared) > 8.5
 
 
-def test_the_approximate_search_reads_candidates_alone(large: NeighbourIndex) -> None:
+def test_the_approximate_search_reads_only_candidates(large: NeighbourIndex) -> None:
     """An index whose candidates are others gives others: the vectors are not all compared."""
     assert large._approximate is not None
     large._approximate.candidates = lambda query, number: np.array([7, 9])  # type: ignore[method-assign]
@@ -121,7 +121,7 @@ def test_parquet_holds_every_occurrence(index: NeighbourIndex, tmp_path: Path) -
     assert np.allclose(row["vector"], index.vector(4, 1))
 
 
-def test_what_is_not_there_is_told(index: NeighbourIndex, tmp_path: Path) -> None:
+def test_missing_occurrences_are_refused(index: NeighbourIndex, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not occur"):
         index.nearest_words("Bank")
     with pytest.raises(InputError, match="sentences 0 to 5"):

@@ -15,14 +15,14 @@ def test_a_missing_library_is_named_with_the_line_to_type(monkeypatch: pytest.Mo
         new_figure(width=1, height=1)
 
 
-def test_the_name_says_the_format(tmp_path: Path) -> None:
+def test_the_suffix_selects_the_format(tmp_path: Path) -> None:
     save(new_figure(width=1, height=1), tmp_path / "new" / "a.svg")
     assert (tmp_path / "new" / "a.svg").read_text().startswith("<?xml")
     with pytest.raises(InputError, match=r"expected a name that ends in \.png, \.svg, \.pdf"):
         save(new_figure(width=1, height=1), tmp_path / "a.jpg")
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.png").mkdir()
     for path in (tmp_path / "file" / "a.png", tmp_path / "folder.png", Path("/proc/a.png")):

@@ -95,7 +95,7 @@ def test_png_is_a_picture(encoder: object, tmp_path: Path) -> None:
         save(draw_word(word_map), tmp_path / "bank.txt")
 
 
-def test_labels_differ_in_grey() -> None:
+def test_labels_differ_in_grayscale() -> None:
     assert len({shape for _, shape in _STYLES}) == len(_STYLES)
     red_green_blue = [[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour, _ in _STYLES]
     grey = [0.3 * red + 0.59 * green + 0.11 * blue for red, green, blue in red_green_blue]
@@ -103,7 +103,7 @@ def test_labels_differ_in_grey() -> None:
     assert min(neighbours) > 15
 
 
-def test_one_label_has_nothing_across(encoder: object, tmp_path: Path) -> None:
+def test_one_label_has_no_cosine_across(encoder: object, tmp_path: Path) -> None:
     word_map = map_word(encoder, find_in_text("bank", DRAWN, limit=10), clusters=1)  # type: ignore[arg-type]
     assert word_map.layers[0].within is not None and word_map.layers[0].across is None
     save(draw_word(word_map), tmp_path / "bank.svg")

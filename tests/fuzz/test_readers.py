@@ -59,7 +59,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, byt
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_sound_sample_is_read(name: str, tmp_path: Path) -> None:
+def test_a_valid_sample_is_read(name: str, tmp_path: Path) -> None:
     TARGETS[name].make(tmp_path)
     TARGETS[name].read(tmp_path)
 

@@ -57,7 +57,7 @@ def test_activations_stateful_and_not(name: str) -> None:
                 close(torch.stack(pure(batch_to_ids(batch))["activations"]), expected[f"reset_{k}"])
 
 
-def test_states_can_be_put_back() -> None:
+def test_a_saved_state_can_be_restored() -> None:
     bilm = _ElmoBiLm(*FILES)
     ids = batch_to_ids(BATCHES[0])
     bilm(ids)
@@ -94,7 +94,7 @@ def test_learned_mixes_over_two_calls(case: str, layer_norm: bool) -> None:
     check(f"{case}_second", module, batch_to_ids(BATCHES[3]))
 
 
-def test_the_modules_switches() -> None:
+def test_options_of_the_elmo_module() -> None:
     ids = batch_to_ids(BATCHES[1])
     check("plain", fresh(), ids)
     check("boundaries", fresh(keep_sentence_boundaries=True), ids)
@@ -149,7 +149,7 @@ def test_files(tmp_path: Path, output_format: str) -> None:
                 close(ours[key][()], theirs[key][()])
 
 
-def test_file_switches(tmp_path: Path) -> None:
+def test_options_of_the_file_writer(tmp_path: Path) -> None:
     embedder, out = ElmoEmbedder(*FILES), tmp_path / "out.hdf5"
     embedder.embed_file(io.StringIO("a b\n\nc\n"), str(out), forget_sentences=True)
     with h5py.File(out) as file:
@@ -183,7 +183,7 @@ def test_scalar_mix() -> None:
         ScalarMix(3)(layers)
 
 
-def test_what_learns() -> None:
+def test_which_parameters_get_gradients() -> None:
     ids = batch_to_ids(BATCHES[0])
     frozen = fresh()
     frozen(ids)["elmo_representations"][0].sum().backward()

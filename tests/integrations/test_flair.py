@@ -70,7 +70,7 @@ def test_a_tagger_learns_saves_and_loads(bilm: PretrainedBiLM, tmp_path: Path) -
     assert [token.get_label("kind").value for token in left] == [token.get_label("kind").value for token in right]
 
 
-def test_what_is_wrong_is_said(bilm: PretrainedBiLM) -> None:
+def test_invalid_input_is_refused(bilm: PretrainedBiLM) -> None:
     with pytest.raises(ConfigError, match="concat"):
         ElmoEmbeddings(bilm, layers="all")
 

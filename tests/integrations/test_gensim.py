@@ -55,7 +55,7 @@ def test_files_have_the_form_that_their_names_say(bilm: PretrainedBiLM, tmp_path
     ("words", "expected"),
     [("bank", "into a list"), ([], "No words"), (["a", ""], "Word 1 is ''"), (["a", 3], "Word 1 is 3")],
 )
-def test_what_is_wrong_is_said(bilm: PretrainedBiLM, words: object, expected: str) -> None:
+def test_invalid_input_is_refused(bilm: PretrainedBiLM, words: object, expected: str) -> None:
     with pytest.raises(InputError, match=expected):
         keyed_vectors(bilm, words)  # type: ignore[arg-type]
 

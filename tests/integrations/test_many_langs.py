@@ -43,7 +43,7 @@ def test_carried_state_by_rank(name: str) -> None:
                 close(vectors, expected[f"{prefix}_{k}_row_{row}"])
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_invalid_input_is_refused() -> None:
     embedder = Embedder(GOLDEN / "efml" / "char_only")
     assert embedder.sents2elmo([]) == []
     with pytest.raises(ConfigError, match="output_layer is 3"):
@@ -52,7 +52,7 @@ def test_what_is_wrong_is_said() -> None:
         embedder.sents2elmo(["a sentence"])
 
 
-def test_what_old_programs_reach_for() -> None:
+def test_attributes_that_old_programs_use() -> None:
     embedder = Embedder(GOLDEN / "efml" / "char_only")
     embedder.model.eval()
     assert embedder.config["lstm"]["num_layers"] == 2 and not embedder.use_cuda

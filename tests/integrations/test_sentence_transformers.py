@@ -83,7 +83,7 @@ def test_training(bilm: PretrainedBiLM, tmp_path: Path, trainable: bool) -> None
     assert any("bilm" in name for name in changed) == trainable
 
 
-def test_what_is_wrong_is_said(bilm: PretrainedBiLM) -> None:
+def test_invalid_input_is_refused(bilm: PretrainedBiLM) -> None:
     with pytest.raises(ConfigError, match="one place"):
         Elmo(ElmoLayer(bilm, places=2))
 

@@ -37,7 +37,7 @@ def test_one_batch_is_bilms() -> None:
             assert not vectors[row, :, n:].any()
 
 
-def test_rows_go_on_from_batch_to_batch_and_start_anew_with_each_call() -> None:
+def test_state_continues_between_batches_and_resets_between_calls() -> None:
     lines = [line.split() for line in (ALLENNLP / "lines.txt").read_text(encoding="utf-8").splitlines()]
     model = loaded(ALLENNLP, max_batch_size=2)
     with h5py.File(ALLENNLP / "lines_all.hdf5") as file:
@@ -111,7 +111,7 @@ def test_averages_have_length_one_and_can_leave_padding_out() -> None:
     np.testing.assert_allclose(every[:, 2] / np.linalg.norm(every[:, 2], axis=1, keepdims=True), averages, atol=1e-6)
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_invalid_input_is_refused() -> None:
     with pytest.raises(ConfigError, match="call load"):
         ElmoModel().get_elmo_vectors([["a"]])
     model = loaded(BILM)

@@ -88,7 +88,7 @@ def test_pipeline_and_grid_search(folder: Path) -> None:
     assert search.best_estimator_.score(texts, labels) == 1.0
 
 
-def test_n_jobs_sends_it_to_other_processes(folder: Path) -> None:
+def test_n_jobs_works_in_other_processes(folder: Path) -> None:
     from joblib import Parallel, delayed
 
     vectorizer = ElmoVectorizer(folder).fit()
@@ -111,7 +111,7 @@ def test_n_jobs_sends_it_to_other_processes(folder: Path) -> None:
         ({}, ["a", float("nan")], "Sentence 1 is float"),
     ],
 )
-def test_what_is_wrong_is_said(bilm: PretrainedBiLM, settings: dict, texts: object, expected: str) -> None:
+def test_invalid_input_is_refused(bilm: PretrainedBiLM, settings: dict, texts: object, expected: str) -> None:
     with pytest.raises(ElmoError, match=expected) as caught:
         ElmoVectorizer(bilm, **settings).fit_transform(texts)
     assert isinstance(caught.value, ConfigError | InputError)

@@ -101,7 +101,7 @@ def test_vectors_and_similarity(folder: Path, texts: list[str]) -> None:
     np.testing.assert_allclose(first[1:4].vector, first.tensor[1:4].mean(axis=0), atol=1e-6)
 
 
-def test_static_vectors_of_the_vocabulary_do_not_get_in_the_way(folder: Path, texts: list[str]) -> None:
+def test_static_vectors_of_the_vocabulary_are_ignored(folder: Path, texts: list[str]) -> None:
     nlp = pipeline(folder)
     nlp.vocab.set_vector("bank", np.ones(3, dtype="float32"))
     doc = nlp(texts[0])

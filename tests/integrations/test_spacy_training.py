@@ -152,7 +152,7 @@ def test_prediction_alone_fills_no_cache() -> None:
     assert frozen_bilm(model)._cache is None
 
 
-def test_a_full_cache_keeps_what_it_has() -> None:
+def test_a_full_cache_keeps_its_entries() -> None:
     rows = [["a"], ["b", "c"], ["d"]]
     arrays = [np.full((3, len(tokens), 4), place, np.float16) for place, tokens in enumerate(rows)]
     cache = LayerFile(max_bytes=arrays[0].nbytes + arrays[1].nbytes)
@@ -164,7 +164,7 @@ def test_a_full_cache_keeps_what_it_has() -> None:
         np.testing.assert_array_equal(cache.get(tokens), layers)
 
 
-def test_nowhere_to_put_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cache_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(WriteError, match=r"missing.*cache_gb"):
         LayerFile(1000)

@@ -33,7 +33,7 @@ def test_compiled_and_exported(checks: tuple[str, ...], kernel: str) -> None:
 
 
 @pytest.mark.parametrize("trainable", [False, True])
-def test_autocast_keeps_the_numbers_near(make_bilm: Callable[..., PretrainedBiLM], trainable: bool) -> None:
+def test_autocast_output_is_close_to_float32(make_bilm: Callable[..., PretrainedBiLM], trainable: bool) -> None:
     layer, sentences = ElmoLayer(make_bilm(), dropout=0.0, trainable=trainable), [["The", "bank"], ["Hello"]]
     expected = layer(sentences).places[0]
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -37,7 +37,7 @@ def test_the_bilm_learns_on_request(make_bilm: MakeBilm) -> None:
     assert all(parameter.grad is not None for parameter in layer.bilm.parameters())
 
 
-def test_dropout_falls_only_in_training(make_bilm: MakeBilm) -> None:
+def test_dropout_is_applied_only_in_training(make_bilm: MakeBilm) -> None:
     layer = ElmoLayer(make_bilm(), dropout=0.5)
     real = layer.train()(SENTENCES).places[0][0]
     assert (real == 0).float().mean() > 0.2
@@ -64,7 +64,7 @@ def test_only_chosen_layers_are_mixed(make_bilm: MakeBilm) -> None:
         ElmoLayer(bilm, layers=(3,))
 
 
-def test_saved_and_opened_it_is_the_same(make_bilm: MakeBilm, tmp_path: Path) -> None:
+def test_saving_and_loading_keeps_the_outputs(make_bilm: MakeBilm, tmp_path: Path) -> None:
     layer = ElmoLayer(make_bilm(), places=2, dropout=0.3, layer_norm=True).eval()
     torch.nn.init.normal_(layer.mixes[0].weights)
     layer.save_pretrained(tmp_path)

@@ -49,7 +49,7 @@ def test_one_weight_for_each_layer() -> None:
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float16, 5e-3), (torch.bfloat16, 4e-2)])
-def test_layer_norm_of_halves_does_not_overflow(dtype: torch.dtype, tolerance: float) -> None:
+def test_layer_norm_of_fp16_does_not_overflow(dtype: torch.dtype, tolerance: float) -> None:
     layers, mask = torch.randn(2, 4, 25, 1024).to(dtype), torch.ones(4, 25, dtype=torch.bool)
     normal = normalise_layers(layers, mask)
     assert normal.dtype == dtype

@@ -73,7 +73,7 @@ def test_a_difference_within_the_spread_is_noted() -> None:
     assert claim.verdict == "held" and "within the spread of seeds" in claim.checks[0].evidence
 
 
-def test_figure_1_compares_a_share_with_ten_times_as_much() -> None:
+def test_figure_1_compares_a_fraction_with_ten_times_as_much() -> None:
     points = [
         CurvePoint(0.01, 10, scores(40.0), scores(60.0)),
         CurvePoint(0.1, 100, scores(60.0), scores(70.0)),

@@ -43,7 +43,7 @@ def test_a_position_is_enough_to_resume(corpus: Corpus, settings: DataSettings) 
 
 @pytest.mark.parametrize("settings", [STREAMS, SENTENCES], ids=["streams", "sentences"])
 @pytest.mark.parametrize("of", [2, 3])
-def test_parts_are_the_whole(corpus: Corpus, settings: DataSettings, of: int) -> None:
+def test_parts_of_a_batch_add_up_to_the_batch(corpus: Corpus, settings: DataSettings, of: int) -> None:
     batch = make_batches(corpus, settings, seed=0).read()
     parts = [batch.part(index, of) for index in range(of)]
     assert sum(part.num_tokens for part in parts) == batch.num_tokens

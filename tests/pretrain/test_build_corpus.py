@@ -36,7 +36,7 @@ def texts(corpus: Corpus, role: str) -> list[str]:
     return found
 
 
-def test_ids_give_the_text_back(tmp_path: Path) -> None:
+def test_ids_decode_to_the_text(tmp_path: Path) -> None:
     train = write(tmp_path / "a.txt", "b a b\n\n  \nc b ü\n")
     heldout = write(tmp_path / "h.txt", "b new\n")
     said: list[str] = []
@@ -86,7 +86,7 @@ def test_a_given_vocabulary_comes_first_and_stays_whole(tmp_path: Path) -> None:
     assert corpus.vocabulary_size(4, 3) == 5
 
 
-def test_weights_count(tmp_path: Path) -> None:
+def test_word_counts_are_weighted_by_source(tmp_path: Path) -> None:
     first, second = write(tmp_path / "a.txt", "a a\n"), write(tmp_path / "b.txt", "b\n")
     second = Source("b", second.files, weight=3.0)
     corpus = open_or_build(
@@ -116,7 +116,7 @@ def test_compressed_files_and_globs_are_one_text(tmp_path: Path) -> None:
     assert "skipped 1 empty files" in said[0]
 
 
-def test_it_is_made_once(tmp_path: Path) -> None:
+def test_a_corpus_is_built_once(tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", "a b\n")
     first = open_or_build(tmp_path / "corpus", DataSettings(train=(source,)))
     made = (tmp_path / "corpus" / "tokens.u32").stat().st_mtime_ns
@@ -145,7 +145,7 @@ def test_a_build_that_was_interrupted_is_made_again(tmp_path: Path) -> None:
     assert texts(open_or_build(tmp_path / "corpus", DataSettings(train=(source,))), "train") == ["a b"]
 
 
-def test_two_that_build_at_once_wait_for_each_other(tmp_path: Path) -> None:
+def test_concurrent_builds_wait_for_each_other(tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", "a b c\n" * 20_000)
     said: list[str] = []
 

@@ -161,7 +161,7 @@ def test_a_softmax_whose_words_are_in_a_separate_file(
     assert "data.vocabulary=FILE gives it one" in said[0]
 
 
-def test_it_resumes_where_it_stopped(
+def test_finetuning_resumes(
     make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
 ) -> None:
     make_bilm().save_pretrained(tmp_path / "old")
@@ -187,7 +187,7 @@ def test_it_resumes_where_it_stopped(
 
 
 @pytest.mark.parametrize("moment", ["open_or_build", "write_atomic"])
-def test_killed_while_it_was_prepared(
+def test_resume_after_a_kill_during_preparation(
     make_bilm: Callable[..., PretrainedBiLM],
     settings: Callable[..., FinetuneSettings],
     tmp_path: Path,

@@ -115,19 +115,23 @@ def kill_and_resume(
     assert torch.equal(load(whole).softmax.weight, load(killed).softmax.weight)  # type: ignore[union-attr]
 
 
-def test_killed_once(tmp_path: Path, train_file: Path, heldout_file: Path) -> None:
+def test_resume_continues_after_sigkill(tmp_path: Path, train_file: Path, heldout_file: Path) -> None:
     kill_and_resume(tmp_path, train_file, heldout_file, batching="streams", kills=1, seed=4, updates=14)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batching", ["streams", "sentences"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_killed_again_and_again(tmp_path: Path, train_file: Path, heldout_file: Path, batching: str, seed: int) -> None:
+def test_resume_continues_after_repeated_sigkill(
+    tmp_path: Path, train_file: Path, heldout_file: Path, batching: str, seed: int
+) -> None:
     kill_and_resume(tmp_path, train_file, heldout_file, batching=batching, kills=5, seed=seed, updates=60)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stop_signal(tmp_path: Path, train_file: Path, heldout_file: Path, number: signal.Signals) -> None:
+def test_resume_continues_after_a_stop_signal(
+    tmp_path: Path, train_file: Path, heldout_file: Path, number: signal.Signals
+) -> None:
     folder = tmp_path / "run"
     arguments = command(*begin(train_file, heldout_file, "training.updates=100000"), "-o", str(folder))
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment())
@@ -160,7 +164,9 @@ def test_a_second_process_does_not_resume_a_running_run(tmp_path: Path, train_fi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batching", ["streams", "sentences"])
-def test_two_processes_are_one(tmp_path: Path, train_file: Path, heldout_file: Path, batching: str) -> None:
+def test_two_processes_train_the_same_model_as_one(
+    tmp_path: Path, train_file: Path, heldout_file: Path, batching: str
+) -> None:
     options = begin(train_file, heldout_file, f"data.batching={batching}", "training.updates=20", "training.dropout=0")
     port = 20_000 + os.getpid() % 20_000
     run(command(*options, "-o", str(tmp_path / "one")))

@@ -47,7 +47,9 @@ def assert_same(first: Project, second: Project) -> None:
 
 @pytest.mark.parametrize("batching", ["streams", "sentences"])
 @pytest.mark.parametrize("optimizer", ["adam", "adagrad"])
-def test_n_and_m_updates_are_n_then_resumed_m(project: Make, tmp_path: Path, batching: str, optimizer: str) -> None:
+def test_resumed_training_equals_uninterrupted_training(
+    project: Make, tmp_path: Path, batching: str, optimizer: str
+) -> None:
     options = [f"data.batching={batching}", f"optimizer.name={optimizer}"]
     whole, parts = project("whole", *options), project("parts", *options)
     run(whole)
@@ -64,7 +66,7 @@ def test_n_and_m_updates_are_n_then_resumed_m(project: Make, tmp_path: Path, bat
     assert_same(whole, resumed)
 
 
-def test_it_learns_and_leaves_a_model(project: Make, tmp_path: Path) -> None:
+def test_training_lowers_the_loss_and_saves_a_model(project: Make, tmp_path: Path) -> None:
     made = project("run", "training.updates=60", "training.evaluate_every=20")
     reports = run(made)
     perplexities = [report.values["all"]["both"] for report in reports if report.kind == "heldout"]
@@ -100,7 +102,7 @@ def test_a_complete_evaluation_is_not_repeated(
     assert final.values["all"]["tokens"] == sum(source.num_tokens for source in sources)
 
 
-def test_reports_say_what_is_sampled_and_how_far_it_is(project: Make) -> None:
+def test_reports_name_the_sampled_loss_and_the_progress(project: Make) -> None:
     reports = [report for report in run(project("run")) if report.kind == "train"]
     assert [report.update for report in reports] == [3, 6, 9, 12]
     last = reports[-1].values
@@ -117,7 +119,7 @@ def test_the_time_left_follows_from_the_speed_since_the_resume(project: Make) ->
     assert last["seconds_left"] == 0.0
 
 
-def test_a_run_of_minutes_ends_at_one(project: Make) -> None:
+def test_progress_of_a_run_limited_by_minutes_ends_at_one(project: Make) -> None:
     made = project("run", "training.minutes=0.001", "training.log_every=1", "training.evaluate_every=100000")
     made.run.settings = replace(made.run.settings, training=replace(made.run.settings.training, updates=None))
     last = [report.values for report in run(made) if report.kind == "train"][-1]

@@ -22,7 +22,7 @@ def drawn_one_by_one(count: int, num_words: int, seed: tuple[int, ...]) -> tuple
     return list(found), tries
 
 
-def test_it_equals_the_loop() -> None:
+def test_vectorized_sampling_equals_the_loop() -> None:
     for count, num_words in ((10, 50), (64, 5000), (900, 1000), (999, 1000)):
         negatives = draw_negatives(count, num_words, seed=(count, 7))
         assert (negatives.ids.tolist(), negatives.tries) == drawn_one_by_one(count, num_words, (count, 7))

@@ -18,7 +18,7 @@ def make(name: str = "adam", **options: float) -> tuple[nn.Linear, WordSoftmax, 
     return module, softmax, Optimizer(OptimizerSettings(name=name, clip_norm=0.0, **options), module, softmax)  # type: ignore[arg-type]
 
 
-def test_adagrad_is_tensorflows() -> None:
+def test_adagrad_equals_tensorflow() -> None:
     module, softmax, optimizer = make("adagrad")
     weight, table = module.weight.detach().clone(), softmax.weight.clone()
     squares, row_squares = torch.ones_like(weight), torch.ones(10, 3)
@@ -38,7 +38,7 @@ def test_adagrad_is_tensorflows() -> None:
         torch.testing.assert_close(softmax.weight, table)
 
 
-def test_rows_that_are_always_in_use_learn_as_a_dense_table() -> None:
+def test_sparse_updates_of_all_rows_equal_dense_updates() -> None:
     module, softmax, optimizer = make("adam")
     dense = nn.Parameter(softmax.weight.clone())
     settings = optimizer.settings
@@ -83,7 +83,7 @@ def test_other_rows_stay_untouched() -> None:
     assert module.weight.grad is None
 
 
-def test_clipping_counts_everything() -> None:
+def test_clipping_uses_the_norm_of_all_gradients() -> None:
     module, softmax, _ = make()
     optimizer = Optimizer(OptimizerSettings(clip_norm=1.0), module, softmax)
     rows = softmax.take(torch.tensor([3]))
@@ -95,7 +95,7 @@ def test_clipping_counts_everything() -> None:
     assert math.isclose(optimizer.clip(rows), 1.0, rel_tol=1e-5)
 
 
-def test_a_loss_scale_is_taken_out() -> None:
+def test_clipping_removes_the_loss_scale() -> None:
     module, softmax, optimizer = make()
     rows = softmax.take(torch.tensor([3]))
     module.weight.grad, module.bias.grad = torch.full((3, 4), 64.0), torch.zeros(3)

@@ -78,7 +78,7 @@ def test_it_does_not_depend_on_the_batches(corpus: Corpus, model: PretrainedBiLM
     assert math.isclose(found.backward, expected.backward, rel_tol=1e-4)
 
 
-def test_shares_of_processes_add_up(corpus: Corpus, model: PretrainedBiLM) -> None:
+def test_perplexities_of_processes_add_up(corpus: Corpus, model: PretrainedBiLM) -> None:
     source, softmax = corpus.role("heldout")[0], softmax_of(model)
     whole = measure(model, softmax, corpus, sentences_of(source))
     parts = [measure(model, softmax, corpus, sentences_of(source, shard=(index, 3))) for index in range(3)]
@@ -87,7 +87,7 @@ def test_shares_of_processes_add_up(corpus: Corpus, model: PretrainedBiLM) -> No
     assert math.isclose(total.both, whole.both, rel_tol=1e-6)
 
 
-def test_a_limit_spreads_over_the_text(corpus: Corpus, model: PretrainedBiLM) -> None:
+def test_a_limit_bounds_the_number_of_tokens(corpus: Corpus, model: PretrainedBiLM) -> None:
     source = corpus.role("heldout")[0]
     found = measure(model, softmax_of(model), corpus, sentences_of(source, max_tokens=100))
     assert 100 <= found.num_tokens < 200

@@ -13,14 +13,14 @@ def test_a_permutation_gives_every_number_once(size: int, seed: int) -> None:
     assert sorted(Permutation(size, (seed,))(np.arange(size))) == list(range(size))
 
 
-def test_a_permutation_is_computed_at_any_position() -> None:
+def test_a_permutation_can_be_evaluated_at_any_position() -> None:
     permutation = Permutation(1000, (3, 1))
     whole = permutation(np.arange(1000))
     assert [int(permutation(np.array([place]))[0]) for place in (0, 17, 999)] == [whole[0], whole[17], whole[999]]
     assert not np.array_equal(whole, Permutation(1000, (3, 2))(np.arange(1000)))
 
 
-def test_it_shuffles_well() -> None:
+def test_permuted_positions_are_uncorrelated() -> None:
     places = np.arange(10_000)
     found = Permutation(10_000, (1,))(places)
     assert abs(np.corrcoef(places, found)[0, 1]) < 0.05
@@ -44,7 +44,7 @@ def test_a_tiny_source_of_low_weight_is_read() -> None:
     assert (order.epoch_size, order.epoch_tokens) == (1, 1)
 
 
-def test_weights_repeat_and_leave_out() -> None:
+def test_weights_repeat_or_skip_sentences() -> None:
     order = ReadingOrder([source(0, 100, 2.0), source(100, 100, 0.5)], (0,))
     epochs = [order.sentences(epoch * order.epoch_size, order.epoch_size) for epoch in (0, 1)]
     for epoch in epochs:

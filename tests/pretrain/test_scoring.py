@@ -41,7 +41,7 @@ def test_scores_come_in_order_and_for_every_token(model: PretrainedBiLM) -> None
         torch.testing.assert_close(score.backward, expected.backward)
 
 
-def test_what_comes_later_does_not_matter_forward_nor_what_came_before_backward(model: PretrainedBiLM) -> None:
+def test_forward_scores_ignore_later_words_and_backward_scores_earlier_ones(model: PretrainedBiLM) -> None:
     first, second = Scorer(model).score([["the", "cat", "sees"], ["the", "cat", "."]])
     torch.testing.assert_close(first.forward[:2], second.forward[:2])
     one, other = Scorer(model).score([["the", "cat", "."], ["dog", "cat", "."]])
@@ -63,7 +63,7 @@ def test_forward_probabilities_sum_to_one(model: PretrainedBiLM) -> None:
     )
 
 
-def test_fill_multiplies_both_sides(model: PretrainedBiLM) -> None:
+def test_fill_multiplies_forward_and_backward_probabilities(model: PretrainedBiLM) -> None:
     scorer = Scorer(model)
     candidates = scorer.fill(["the", "___", "sees", "."], 1, count=5).both
     assert [candidate.word for candidate in candidates] != []

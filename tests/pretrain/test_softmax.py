@@ -108,7 +108,7 @@ def test_half_precision_products_stay_close() -> None:
     assert float((gradients[1] - gradients[0]).norm() / gradients[0].norm()) < 1e-2
 
 
-def test_negatives_stand_for_all_words_in_expectation() -> None:
+def test_sampled_negatives_are_unbiased() -> None:
     """Corrected by their expected counts, the negatives' shares add up to those of all words, on average."""
     torch.manual_seed(0)
     words = 300
@@ -148,7 +148,7 @@ def test_sampled_gradient_agrees_with_the_full_one_in_expectation() -> None:
     assert float(F.cosine_similarity(pulls["flat"][0], full_gradient, dim=0)) > 0.97
 
 
-def test_with_all_words_as_negatives_the_losses_are_one() -> None:
+def test_with_all_words_as_negatives_sampled_and_full_loss_are_equal() -> None:
     """The correction vanishes as every word becomes certain to be drawn."""
     torch.manual_seed(0)
     softmax = WordSoftmax.initialise(50, 6)

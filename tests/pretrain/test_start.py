@@ -96,7 +96,7 @@ def test_settings_that_checkpoints_depend_on_cannot_change(project: Make, tmp_pa
 
 
 @pytest.mark.parametrize("rows", [2, 6])
-def test_the_number_of_streams_stays(project: Make, tmp_path: Path, rows: int) -> None:
+def test_the_number_of_streams_cannot_change(project: Make, tmp_path: Path, rows: int) -> None:
     run(project("run", "data.batching=streams", "training.updates=4"))
     with pytest.raises(ConfigError, match=rf"data.batch_size is {rows}, but .* begun with 4"):
         start.resume(tmp_path / "run", overrides=[f"data.batch_size={rows}"])
@@ -137,7 +137,7 @@ def test_overrides_of_a_resumed_run_are_saved(settings: Callable[..., PretrainSe
     assert again.run.corpus.folder == tmp_path / "moved" and not (tmp_path / "cache").exists()
 
 
-def test_before_the_first_checkpoint_everything_may_change(project: Make, tmp_path: Path) -> None:
+def test_settings_can_change_before_the_first_checkpoint(project: Make, tmp_path: Path) -> None:
     project("run")
     start.resume(tmp_path / "run", overrides=["data.batch_tokens=24", "model.lstm.cell_dim=8"])
     again = run(start.resume(tmp_path / "run"))
@@ -323,7 +323,7 @@ def test_an_unexpected_error_leaves_no_files(project: Make, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(("before", "after", "scale"), [("float32", "float16", 2.0**14), ("float16", "float32", 1.0)])
-def test_another_precision_has_its_own_scale(
+def test_changing_the_precision_resets_the_loss_scale(
     project: Make, tmp_path: Path, before: str, after: str, scale: float
 ) -> None:
     made = project("run", f"training.precision={before}")

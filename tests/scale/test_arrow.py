@@ -55,7 +55,7 @@ def test_tokens_are_taken_as_they_are(folder: str, kind: "pa.DataType") -> None:
     assert [len(vectors) for vectors in result["vectors"].to_pylist()] == [2, 0, 0, 3]
 
 
-def test_any_cut_gives_the_same_rows(folder: str) -> None:
+def test_any_batch_size_gives_the_same_rows(folder: str) -> None:
     texts = TEXTS * 20
     whole = ArrowEmbedder(ArrowSettings(folder))(table(texts))
     small = ArrowSettings(folder, max_bytes=2000, batch_tokens=32)
@@ -87,7 +87,7 @@ def test_through_parquet_files(folder: str, tmp_path: Path) -> None:
     assert [len(row) for row in again["vectors"].to_pylist()] == [len(row) for row in direct["vectors"].to_pylist()]
 
 
-def test_what_is_wrong_is_said(folder: str) -> None:
+def test_invalid_input_is_refused(folder: str) -> None:
     embedder = ArrowEmbedder(ArrowSettings(folder))
     for given, expected in (
         (pa.table({"body": ["a"], "n": ["b"]}), "several columns: body, n. Name the one with the text"),

@@ -89,7 +89,7 @@ def finish(process: subprocess.Popen[str]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_rows_are_those_of_one_process_and_a_killed_worker_changes_nothing(
+def test_rows_equal_those_of_one_process_even_after_a_worker_is_killed(
     engine: str, expected: "pa.Table", tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -130,7 +130,7 @@ def write_every_format(folder: Path) -> tuple[list[str], int]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_command_reads_every_format_and_does_again_only_what_is_missing(engine: str, tmp_path: Path) -> None:
+def test_the_command_reads_every_format_and_repeats_only_missing_partitions(engine: str, tmp_path: Path) -> None:
     inputs, num_rows = write_every_format(tmp_path)
     out = tmp_path / "out"
 
@@ -155,7 +155,7 @@ def test_the_command_reads_every_format_and_does_again_only_what_is_missing(engi
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_memory_is_that_of_a_batch_not_of_a_partition(
+def test_memory_does_not_grow_with_the_partition(
     engine: str, make_bilm: Callable[..., PretrainedBiLM], tmp_path: Path
 ) -> None:
     """Vectors of 2,048 numbers from a tiny biLM: each of two partitions becomes 750 MB, a batch of them 64 MB."""

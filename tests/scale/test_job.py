@@ -32,7 +32,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.glob("*.parquet")}
 
 
-def test_the_rows_are_those_of_one_call(folder: str, text: str, tmp_path: Path) -> None:
+def test_partitions_have_the_rows_of_one_call(folder: str, text: str, tmp_path: Path) -> None:
     settings = ArrowSettings(folder, layers=[0.2, 0.3, 0.5], dtype="float16")
     report = run_job(plan_job(settings, [text], str(tmp_path / "out"), JobOptions(partition_bytes=1000)), embed_here)
     assert report.num_done == report.num_partitions > 5 and report.num_rows == 200
@@ -46,7 +46,7 @@ def test_the_rows_are_those_of_one_call(folder: str, text: str, tmp_path: Path) 
     assert (tmp_path / "out" / "_SUCCESS").is_file() and not (tmp_path / "out" / "_partial").exists()
 
 
-def test_in_and_out_of_another_file_system(folder: str) -> None:
+def test_another_file_system_for_input_and_output(folder: str) -> None:
     with fsspec.open("memory://corpus/in.jsonl", "w") as file:
         file.writelines(json.dumps({"id": number, "words": line.split()}) + "\n" for number, line in enumerate(LINES))
     settings = ArrowSettings(folder, column="words", pooling="mean")
@@ -61,7 +61,7 @@ def test_in_and_out_of_another_file_system(folder: str) -> None:
     )
 
 
-def test_inputs_with_odd_names_become_partitions_that_are_seen(folder: str, tmp_path: Path) -> None:
+def test_inputs_with_unusual_names_become_readable_partitions(folder: str, tmp_path: Path) -> None:
     inputs = [tmp_path / "_n.txt", tmp_path / "a[1].txt"]
     for path in inputs:
         path.write_text("a b\n")
@@ -75,7 +75,7 @@ def test_inputs_with_odd_names_become_partitions_that_are_seen(folder: str, tmp_
 
 
 @pytest.mark.parametrize("given", ["corpus", "corpus/**", "another name"])
-def test_the_output_is_no_input_of_the_next_run(folder: str, tmp_path: Path, given: str) -> None:
+def test_the_output_is_not_input_of_the_next_run(folder: str, tmp_path: Path, given: str) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     (tmp_path / "another name").symlink_to(corpus)
@@ -90,7 +90,7 @@ def test_the_output_is_no_input_of_the_next_run(folder: str, tmp_path: Path, giv
         plan_job(ArrowSettings(folder), [str(corpus / "vectors")], str(corpus / "vectors"))
 
 
-def test_a_second_run_does_what_is_left(folder: str, text: str, tmp_path: Path) -> None:
+def test_a_second_run_embeds_only_missing_partitions(folder: str, text: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def stops(job: Job, partitions: list[Partition]) -> Iterator[PartitionReport]:
@@ -109,7 +109,7 @@ def test_a_second_run_does_what_is_left(folder: str, text: str, tmp_path: Path) 
     assert pq.read_table(out).num_rows == 200
 
 
-def test_a_partition_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_partitions_are_written_atomically(tmp_path: Path) -> None:
     output = OutputFolder(str(tmp_path))
     with pytest.raises(RuntimeError), output.write("a.parquet") as file:
         file.write(b"half")
@@ -132,7 +132,7 @@ def test_bad_rows_do_not_stop_the_others(folder: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out").num_rows == 200
 
 
-def test_a_file_that_goes_away_does_not_stop_the_others(folder: str, tmp_path: Path) -> None:
+def test_a_deleted_file_does_not_stop_the_others(folder: str, tmp_path: Path) -> None:
     for name in ("a.parquet", "b.parquet"):
         pq.write_table(pa.table({"text": ["a b"]}), tmp_path / name)
     inputs = [str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")]
@@ -158,7 +158,7 @@ def test_tokens_may_begin_with_null(folder: str, tmp_path: Path) -> None:
         ({"column": "id"}, {}, "A column was chosen, but .* is read as lines"),
     ],
 )
-def test_bad_settings_are_told_before_the_run(
+def test_bad_settings_are_refused_before_the_run(
     folder: str, text: str, tmp_path: Path, settings: dict[str, str], options: dict[str, int], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -191,7 +191,7 @@ def test_other_settings_and_other_input_are_refused(folder: str, text: str, tmp_
     assert pq.read_table(out).num_rows == 1
 
 
-def test_files_that_are_not_ours_are_left_alone(folder: str, text: str, tmp_path: Path) -> None:
+def test_other_files_are_not_changed(folder: str, text: str, tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "dear.parquet")
     for overwrite in (False, True):
         with pytest.raises(ConfigError, match="not of an earlier run"):
@@ -199,7 +199,7 @@ def test_files_that_are_not_ours_are_left_alone(folder: str, text: str, tmp_path
     assert pq.read_table(tmp_path / "dear.parquet").num_rows == 1
 
 
-def test_files_with_other_columns_are_told_apart(folder: str, text: str, tmp_path: Path) -> None:
+def test_files_with_different_columns_are_refused(folder: str, text: str, tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": [["a", "b"]]}), tmp_path / "a.parquet")
     (tmp_path / "a.jsonl").write_text('{"text": ["a", "b"]}')
     for name in ("a.parquet", "a.jsonl"):

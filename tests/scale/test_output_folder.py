@@ -27,7 +27,7 @@ def finish_another_run(folder: Path) -> None:
     assert (folder / "_SUCCESS").is_file()
 
 
-def test_a_partition_that_another_run_has_finished_meanwhile_is_done(tmp_path: Path) -> None:
+def test_a_partition_finished_by_another_run_is_done(tmp_path: Path) -> None:
     output = OutputFolder(str(tmp_path))
     with output.write("a.parquet") as file:
         file.write(b"whole")
@@ -36,7 +36,7 @@ def test_a_partition_that_another_run_has_finished_meanwhile_is_done(tmp_path: P
     assert not (tmp_path / "_partial").exists()
 
 
-def test_what_another_run_has_in_work_is_left_to_it(tmp_path: Path) -> None:
+def test_partitions_of_another_active_run_are_not_changed(tmp_path: Path) -> None:
     output = OutputFolder(str(tmp_path))
     with output.write("b.parquet") as file:
         file.write(b"more")
@@ -46,14 +46,14 @@ def test_what_another_run_has_in_work_is_left_to_it(tmp_path: Path) -> None:
     assert not (tmp_path / "_partial").exists()
 
 
-def test_a_partition_that_is_lost_is_not_taken_for_done(tmp_path: Path) -> None:
+def test_a_deleted_partition_is_not_counted_as_done(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), OutputFolder(str(tmp_path)).write("a.parquet") as file:
         file.write(b"whole")
         for partial in (tmp_path / "_partial").iterdir():
             partial.unlink()
 
 
-def test_starting_over_clears_what_a_killed_run_has_left(tmp_path: Path) -> None:
+def test_overwrite_removes_files_of_a_killed_run(tmp_path: Path) -> None:
     output = OutputFolder(str(tmp_path))
     output.begin({}, [])
     (tmp_path / "_partial" / "old.parquet.host.1").touch()
@@ -63,7 +63,7 @@ def test_starting_over_clears_what_a_killed_run_has_left(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("root", ["memory://corpus", "{tmp_path}/corpus"])
-def test_what_runs_write_is_told_from_input(root: str, tmp_path: Path) -> None:
+def test_output_files_are_not_read_as_input(root: str, tmp_path: Path) -> None:
     root = root.format(tmp_path=tmp_path)
     output = OutputFolder(f"{root}/out")
     for name in ("a.parquet", "_elmo.json", "_SUCCESS", "_partial/a.parquet.host.1"):

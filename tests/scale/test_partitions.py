@@ -39,13 +39,13 @@ def test_names_depend_on_the_file_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["_notes.txt", "__.txt", "a[1].txt", "what?.jsonl", "*.txt", "zwei Wörter.txt"])
-def test_a_partition_is_no_hidden_file_and_no_pattern(tmp_path: Path, name: str) -> None:
+def test_partition_names_are_neither_hidden_nor_patterns(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
     (partition,) = plan_partitions([str(tmp_path / name)], num_bytes=30)
     assert re.fullmatch(r"[^\W_][\w-]*\.parquet", partition.name)
 
 
-def test_a_file_is_meant_by_its_name_before_the_name_is_a_pattern(tmp_path: Path) -> None:
+def test_an_existing_file_name_is_not_a_pattern(tmp_path: Path) -> None:
     for name in ("a[1].txt", "a1.txt", "b2.txt"):
         (tmp_path / name).write_bytes(b"x")
 
@@ -75,7 +75,7 @@ def test_hidden_files_of_a_folder_are_passed_over(tmp_path: Path) -> None:
         ("bad.parquet", {}, InputError, "cannot be read as Parquet"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_invalid_input_is_refused(
     given: str,
     options: dict[str, object],
     problem: type[Exception],

@@ -152,13 +152,13 @@ def test_documents_become_sentences(tmp_path: Path) -> None:
         ("a.txt.gz", b"plain text", "named like gzip data but is not compressed"),
     ],
 )
-def test_bad_input_is_told_with_its_place(tmp_path: Path, name: str, raw: bytes, message: str) -> None:
+def test_bad_input_is_reported_with_its_position(tmp_path: Path, name: str, raw: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(raw)
     with pytest.raises(InputError, match=message):
         rows_of(tmp_path / name)
 
 
-def test_half_a_surrogate_pair_becomes_a_question_mark_as_in_plain_embed(tmp_path: Path) -> None:
+def test_lone_surrogates_become_question_marks(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(r'{"text": "half \ud83d pair", "words": ["\ud83d\ude00", "\ud83d"]}')
     (row,) = rows_of(path, RowChoice("text", ("words",)))
@@ -168,7 +168,7 @@ def test_half_a_surrogate_pair_becomes_a_question_mark_as_in_plain_embed(tmp_pat
 
 
 @pytest.mark.parametrize("num_bytes", [7, 1000])
-def test_every_format_is_read_by_the_rules_of_plain_embed(tmp_path: Path, num_bytes: int) -> None:
+def test_every_format_is_read_as_by_elmo_embed(tmp_path: Path, num_bytes: int) -> None:
     contents = {
         "a.csv": 'id,review\n1,"Good, ""very"".\nTruly."\n\n2,\n',
         "a.tsv": "id\treview\n1\ta b\n",
@@ -210,7 +210,7 @@ def test_a_table_without_a_header_and_columns_to_keep(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
-def test_a_file_that_is_gone_is_bad_input(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_bad_input(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("{}\n")
     if name.endswith("parquet"):
         pq.write_table(pa.table({"text": ["x"]}), tmp_path / name)

@@ -111,7 +111,7 @@ def test_bodies(server: Server, route: str, body: str | bytes, status: int, mess
     ],
     ids=["none", "many", "long", "a huge answer"],
 )
-def test_a_map_keeps_to_the_limits(server: Server, texts: list[str], status: int, message: str) -> None:
+def test_maps_stay_within_the_limits(server: Server, texts: list[str], status: int, message: str) -> None:
     response = post(server, "/map", json.dumps({"word": "bank", "inputs": texts}))
     said = response.json()["error"]
     assert response.status_code == status and message in said
@@ -171,7 +171,7 @@ def test_nothing_of_the_text_is_logged(server: Server) -> None:
         ("/rerank", 424, "Backend"),
     ],
 )
-def test_routes_of_other_models_get_teis_answer(server: Server, route: str, status: int, kind: str) -> None:
+def test_unsupported_tei_routes_get_teis_error(server: Server, route: str, status: int, kind: str) -> None:
     answer = post(server, route, '{"inputs": "a", "ids": [1]}')
     assert (answer.status_code, answer.json()["error_type"]) == (status, kind)
     assert "odel" in answer.json()["error"]

@@ -43,7 +43,7 @@ async def ask_again_and_again(batcher: Batcher, *, times: int, tokens: int = 3, 
         assert vector.tolist() == [tokens] * 4
 
 
-def test_a_lone_client_does_not_wait() -> None:
+def test_a_single_client_does_not_wait() -> None:
     async def clients(batcher: Batcher) -> None:
         await ask_again_and_again(batcher, times=20)
         await batcher.embed([["a"], ["request"], ["of"], ["several"]], MEAN)
@@ -60,7 +60,7 @@ def test_requests_that_come_at_the_same_time_run_together() -> None:
     assert batches_of(clients, seconds=0.01) == [20]
 
 
-def test_a_batch_keeps_to_its_budget() -> None:
+def test_batches_stay_within_the_token_budget() -> None:
     async def clients(batcher: Batcher) -> None:
         await asyncio.gather(*(batcher.embed([["word"] * 8], MEAN) for _ in range(40)))
 
@@ -117,7 +117,7 @@ def test_a_stop_does_not_wait_long_for_work_whose_client_has_gone() -> None:
     assert batcher.stop() is True
 
 
-def test_calls_and_long_texts_take_turns() -> None:
+def test_short_calls_and_long_texts_alternate() -> None:
     async def clients(batcher: Batcher) -> None:
         async def call_again_and_again() -> None:
             while True:
@@ -132,7 +132,7 @@ def test_calls_and_long_texts_take_turns() -> None:
     assert batches_of(clients, seconds=0.01) == [1] * 3
 
 
-def test_what_a_client_that_went_away_had_asked_for_is_dropped() -> None:
+def test_queued_work_of_a_disconnected_client_is_dropped() -> None:
     metrics, may_end, ran = Metrics(), threading.Event(), []
     batcher = Batcher(lambda texts, wanted: [np.zeros(4) for _ in texts], ServeSettings(max_queue_tokens=400), metrics)
 

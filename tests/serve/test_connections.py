@@ -73,7 +73,7 @@ def test_a_body_that_does_not_arrive_is_answered_408(impatient: Server) -> None:
         assert read_all(sock).startswith(b"HTTP/1.1 408")
 
 
-def test_an_answer_that_is_never_read_is_given_up(impatient: Server) -> None:
+def test_a_connection_that_does_not_read_its_answer_is_closed(impatient: Server) -> None:
     texts = [" ".join(["word"] * 4000)] * 12
     body = json.dumps({"inputs": texts, "layers": "all"}).encode()  # the answer is more than the kernel buffers
     with socket.socket() as sock:
@@ -87,7 +87,7 @@ def test_an_answer_that_is_never_read_is_given_up(impatient: Server) -> None:
     assert answer.startswith(b"HTTP/1.1 200") and not answer.endswith(b"0\r\n\r\n")
 
 
-def test_idle_clients_beyond_the_open_files_do_not_shut_others_out(impatient: Server) -> None:
+def test_idle_connections_beyond_the_file_limit_do_not_block_others(impatient: Server) -> None:
     before = len(impatient.lines)
     with ExitStack() as stack:
         for _ in range(200):
@@ -126,7 +126,7 @@ def test_headers_are_bounded_before_the_key_is_checked(server: Server, split: bo
     assert httpx.get(server.url + "/health", timeout=60).status_code == 200
 
 
-def test_a_refused_client_that_goes_on_sending_is_closed(impatient: Server) -> None:
+def test_a_refused_client_that_keeps_sending_is_closed(impatient: Server) -> None:
     with connect(impatient) as sock, pytest.raises((BrokenPipeError, ConnectionResetError)):
         for _ in range(PATIENCE * 100):
             sock.sendall(b"a" * 20_000)

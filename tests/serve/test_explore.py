@@ -127,7 +127,7 @@ def allowed_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[t
     parts.release(1000)
 
 
-def test_nothing_waits_for_the_small_index(
+def test_requests_do_not_wait_for_the_small_index(
     make_explorer: Callable[..., Explorer], allowed_parts: threading.Semaphore
 ) -> None:
     explorer = make_explorer()
@@ -228,7 +228,7 @@ def test_own_sentences_beside_the_corpus(server: Server) -> None:
     assert refused.status_code == 422 and "None of the sentences in `own` holds the word" in refused.json()["error"]
 
 
-def test_a_rare_word_brings_others_to_try(server: Server) -> None:
+def test_a_rare_word_suggests_other_words(server: Server) -> None:
     answer = httpx.post(server.url + "/map", json={"word": "lights"}, timeout=60).json()
     suggested = re.findall(r"\w+", answer["error"].partition("Try ")[2])
     assert suggested[0] == "light" and len(suggested) == 5
@@ -236,7 +236,7 @@ def test_a_rare_word_brings_others_to_try(server: Server) -> None:
         assert httpx.post(server.url + "/map", json={"word": word}, timeout=60).status_code == 200
 
 
-def test_clusters_are_named_by_words_that_the_others_lack() -> None:
+def test_clusters_are_named_by_their_distinctive_words() -> None:
     river, money = (
         [Occurrence("bank", name, tuple(text.split()), text.split().index("bank")) for text in texts]
         for name, texts in (

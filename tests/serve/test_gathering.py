@@ -50,7 +50,7 @@ class Simulation:
         return sizes
 
 
-def test_clients_in_two_groups_become_one() -> None:
+def test_clients_in_two_groups_are_merged() -> None:
     # Half of the clients come while the first half runs; all of them take 2 to 64 ms to ask again.
     clients = Simulation([0.002 * (1 + number) for number in range(32)], starts=[0.0] * 16 + [0.1] * 16)
     sizes = clients.run(20)
@@ -58,7 +58,7 @@ def test_clients_in_two_groups_become_one() -> None:
     assert sizes[5:] == [32] * 15
 
 
-def test_clients_that_join_a_lone_one_soon_go_together() -> None:
+def test_clients_that_join_soon_share_a_batch() -> None:
     starts = [0.0] + [5.0 + 0.002 * number for number in range(31)]
     clients = Simulation([0.002 * (1 + number) for number in range(32)], starts=starts)
     clients.run(1000, until=lambda: clients.now > 5.0)
@@ -66,7 +66,7 @@ def test_clients_that_join_a_lone_one_soon_go_together() -> None:
     assert clients.run(20)[4:] == [32] * 16
 
 
-def test_a_lone_client_never_waits() -> None:
+def test_a_single_client_never_waits() -> None:
     for delay in (0.001, 0.05, 3.0):
         client = Simulation([delay])
         assert client.run(20) == [1] * 20
@@ -81,7 +81,7 @@ def test_clients_that_take_longer_than_a_split_costs_are_not_waited_for() -> Non
     assert clients.idle - before < 0.01 * (clients.now - before)
 
 
-def test_fast_clients_go_together_beside_slow_ones() -> None:
+def test_fast_clients_share_batches_beside_slow_ones() -> None:
     clients = Simulation([0.01] * 16 + [2.0] * 16)
     sizes = clients.run(60)
     assert sum(size >= 16 for size in sizes[10:]) >= 45
@@ -95,7 +95,7 @@ def test_a_client_that_left_is_soon_forgotten() -> None:
     assert clients.idle - before <= 20 * 0.0101  # the return time of the others, and no more
 
 
-def test_waiting_never_costs_more_than_its_share() -> None:
+def test_waiting_time_is_bounded() -> None:
     gathering = Gathering()
     gathering.answered(10.0, clients=8, waiting=8, seconds=0.6)
     number, deadline = gathering.expected()

@@ -63,7 +63,7 @@ def test_it_listens_on_loopback_and_is_unhealthy_until_warm(
     assert server.stop() == 0
 
 
-def test_weights_of_eight_bits_answer_nearly_the_same(start_server: Start, server: Server) -> None:
+def test_int8_answers_are_close_to_float32(start_server: Start, server: Server) -> None:
     small = start_server("--precision", "int8", "--device", "cpu")
     assert httpx.get(small.url + "/info", timeout=60).json()["model_dtype"] == "int8"
     exact, near = (
@@ -137,7 +137,7 @@ def test_concurrent_requests_get_their_own_answers_in_few_batches(server: Server
     assert value(server, "te_queue_size") == 0 and value(server, "te_queue_tokens") == 0
 
 
-def test_a_full_server_says_so_at_once(start_server: Start) -> None:
+def test_a_full_server_answers_429_immediately(start_server: Start) -> None:
     server = start_server("--max-concurrent-requests", "2", model=None)
     body = {"inputs": [" ".join(["word"] * 4000)] * 4}
 
@@ -182,7 +182,7 @@ def test_short_texts_do_not_wait_for_a_long_one(server: Server) -> None:
     raise AssertionError("the short texts were never answered before the long ones")
 
 
-def test_clients_that_go_away_are_forgotten(server: Server) -> None:
+def test_work_of_disconnected_clients_is_dropped(server: Server) -> None:
     body = {"inputs": [" ".join(["word"] * 4000)] * 32}
     for _ in range(3):
         with pytest.raises(httpx.TimeoutException):
@@ -192,7 +192,7 @@ def test_clients_that_go_away_are_forgotten(server: Server) -> None:
     assert httpx.post(server.url + "/embed", json={"inputs": "short"}, timeout=60).status_code == 200
 
 
-def test_api_key_and_stopping_with_work_under_way(start_server: Start, tmp_path: Path) -> None:
+def test_api_key_and_stopping_during_requests(start_server: Start, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("secret-key\n")
     server = start_server("--api-key-file", str(key))
@@ -262,7 +262,7 @@ def test_stopping_while_a_dead_worker_is_being_replaced(start_server: Start) -> 
         httpx.get(server.url + "/health", timeout=60)
 
 
-def test_stopping_leaves_work_behind_that_takes_too_long(
+def test_stopping_drops_requests_that_take_too_long(
     start_server: Start, make_bilm: Callable[..., PretrainedBiLM], tmp_path: Path
 ) -> None:
     make_bilm(cell_dim=2048, projection_dim=256).save_pretrained(tmp_path / "slow")
@@ -309,7 +309,7 @@ def test_bad_settings_get_one_sentence_and_code_2(model_folder: Path, server: Se
         assert done.returncode == 2 and message in done.stderr.splitlines()[-1], done.stderr
 
 
-def test_a_failure_of_our_own_is_answered_in_the_clients_form() -> None:
+def test_internal_errors_use_the_clients_error_format() -> None:
     app = create_app(ServeSettings())  # no model is loaded
 
     async def fail() -> None:

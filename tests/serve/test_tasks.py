@@ -121,7 +121,7 @@ def test_predictions(task_server: Server) -> None:
     ],
     ids=["sentence", "pair", "predicates"],
 )
-def test_the_limits_hold(task_server: Server, task: str, text: str, message: str) -> None:
+def test_limits_are_enforced(task_server: Server, task: str, text: str, message: str) -> None:
     answer = httpx.post(f"{task_server.url}/tasks/{task}", json={"inputs": text.strip()}, timeout=60)
     assert answer.status_code == 422 and message in answer.json()["error"]
 

@@ -55,7 +55,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert got == ["through it"] and pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
 
-def test_devices_are_known(tmp_path: Path) -> None:
+def test_device_files_are_recognized(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert is_device(Path("/dev/null")) and is_device(Path("/dev/stdout"))
     assert not any(map(is_device, (tmp_path, tmp_path / "file", tmp_path / "nothing")))

@@ -45,7 +45,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_file_is_downloaded_once_with_its_digest(server: WebServer, address: str, tmp_path: Path) -> None:
+def test_a_file_is_downloaded_once_and_its_digest_stored(server: WebServer, address: str, tmp_path: Path) -> None:
     target = tmp_path / "new" / "weights.hdf5"
     assert fetch(address, target).read_bytes() == CONTENT
     assert digest_file(target).read_text() == f"{hashlib.sha256(CONTENT).hexdigest()}  weights.hdf5\n"

@@ -65,6 +65,6 @@ def test_plain_values_round_trip(scheme: CharacterScheme) -> None:
     assert from_dict(CharacterScheme, to_dict(scheme)) == scheme
 
 
-def test_a_word_needs_three_places() -> None:
+def test_a_word_needs_at_least_three_characters() -> None:
     with pytest.raises(ConfigError, match="at least 3"):
         CharacterScheme.utf8(max_characters=2)

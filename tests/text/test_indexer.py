@@ -8,7 +8,7 @@ from elmo.text.indexer import TokenIndexer, distinct_ids
 INDEXER = TokenIndexer(CharacterScheme.utf8(), None)
 
 
-def test_each_distinct_word_stands_once_and_markers_are_put_in() -> None:
+def test_distinct_words_are_listed_once_and_markers_are_added() -> None:
     batch = INDEXER.batch([["a", "b", "a"], ["b"]])
     assert batch.words.texts == ["<S>", "a", "b", "</S>"]
     assert batch.positions.tolist() == [[0, 1, 2, 1, 3], [0, 2, 3, 0, 0]]
@@ -40,7 +40,7 @@ def test_a_string_is_not_split_into_letters() -> None:
         INDEXER.batch(["hello there"])
 
 
-def test_a_batch_moves_whole() -> None:
+def test_a_batch_moves_to_a_device_completely() -> None:
     moved = INDEXER.batch([["a"]]).to("meta")
     assert {moved.positions.device, moved.lengths.device, moved.words.characters.device} == {torch.device("meta")}
 

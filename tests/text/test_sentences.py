@@ -58,7 +58,7 @@ def test_hard_cases(marked: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n\n \t "])
-def test_nothing_gives_nothing(text: str) -> None:
+def test_empty_text_gives_nothing(text: str) -> None:
     assert sentences(text) == []
 
 
@@ -100,7 +100,7 @@ def test_pieces_of_any_size_give_the_same_sentences(text: str, data: st.DataObje
 
 
 @given(_PROSE)
-def test_places_are_exact_and_only_blanks_are_lost(text: str) -> None:
+def test_offsets_are_exact_and_only_blanks_are_dropped(text: str) -> None:
     found = list(split_sentences(text))
     assert all(text[start:stop] == sentence == sentence.strip() for sentence, start, stop in found)
     assert "".join("".join(sentence.split()) for sentence, _, _ in found) == "".join(text.split())
@@ -128,7 +128,7 @@ def test_a_word_without_end_is_cut_too(piece_size: int) -> None:
     [*"x. )\r。", "\n ", ".)", "a.", ". ", ".\x0b", '."', "。)", "!\t", "a. ", "Mr. A", "(a"],
     ids=ascii,
 )
-def test_megabytes_of_one_thing(unit: str) -> None:
+def test_repetitive_text_of_megabytes(unit: str) -> None:
     text = "A." + unit * (5_000_000 if len(unit) == 1 else 100_000)
     found = list(split_sentences(text[start : start + 100] for start in range(0, len(text), 100)))
     assert max(sentence.stop - sentence.start for sentence in found) <= 2 * MAX_CHARACTERS

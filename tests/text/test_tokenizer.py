@@ -60,12 +60,12 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=CASES.keys())
-def test_convention(text: str, expected: str) -> None:
+def test_tokenization_examples(text: str, expected: str) -> None:
     assert words(text) == expected.split(" ")
 
 
 @pytest.mark.parametrize("text", ["", "   \n\t", "\x00 \u200b"])
-def test_nothing_gives_nothing(text: str) -> None:
+def test_empty_text_gives_nothing(text: str) -> None:
     assert tokenize(text) == words(text) == []
 
 
@@ -89,7 +89,7 @@ _PROSE = st.lists(
 
 
 @given(st.one_of(st.text(), _PROSE))
-def test_places_are_exact(text: str) -> None:
+def test_offsets_are_exact(text: str) -> None:
     tokens = tokenize(text)
     for token in tokens:
         assert token.start < token.stop
@@ -161,7 +161,7 @@ _MIXED = st.lists(
 )
 @given(text=st.one_of(st.text(), _PROSE, _MIXED))
 @settings(deadline=None)
-def test_tokens_are_where_they_say(name: str, text: str) -> None:
+def test_token_offsets_point_to_the_tokens(name: str, text: str) -> None:
     tokens = tokenize(text, name)
     assert all(text[token.start : token.stop] == token.text for token in tokens)
     assert all(token.text and not re.search(r"\s", token.text) for token in tokens)

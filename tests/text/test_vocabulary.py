@@ -75,7 +75,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["two\nlines", " edge", "edge\t", "", "!!!MAXTERMID"])
-def test_a_token_that_would_not_come_back_is_not_saved(tmp_path: Path, word: str) -> None:
+def test_a_token_that_cannot_be_read_back_is_not_saved(tmp_path: Path, word: str) -> None:
     with pytest.raises(InputError, match="cannot stand"):
         Vocabulary.build([word]).save(tmp_path / "vocab.txt")
     assert list(tmp_path.iterdir()) == []
@@ -87,7 +87,7 @@ _WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(
 
 
 @given(st.lists(_WORDS))
-def test_a_saved_vocabulary_comes_back(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
+def test_a_saved_vocabulary_loads_again(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
     vocabulary = Vocabulary.build(words)
     vocabulary.save(path)

@@ -45,7 +45,7 @@ def run(model: BiLM) -> torch.Tensor:
         return model.contextualize(vectors, positions, torch.full((40,), 7)).layers
 
 
-def test_the_environment_decides(variant: str) -> None:
+def test_an_environment_variable_selects_the_kernel(variant: str) -> None:
     for wanted, expected in ((variant, variant), ("off", "torch")):
         environment = {**os.environ, "ELMO_KERNEL": wanted, "PYTHONPATH": os.pathsep.join(sys.path)}
         said = subprocess.run([sys.executable, "-c", SAY], env=environment, capture_output=True, text=True, check=True)
@@ -80,7 +80,7 @@ def test_a_library_that_does_not_load(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "does not load" in info.reason
 
 
-def test_a_library_of_other_sources_is_not_called(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_built_from_other_sources_is_not_called(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binding, "_layout", lambda: 1)
     binding._load.cache_clear()
     assert "install the package again" in binding.select().reason
@@ -88,7 +88,7 @@ def test_a_library_of_other_sources_is_not_called(variant: str, monkeypatch: pyt
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_makes_its_own_threads(variant: str) -> None:
+def test_a_forked_child_starts_its_own_threads(variant: str) -> None:
     """The parent's threads do not exist in the child; waiting for them would be for ever."""
     model, before = make_model(), torch.get_num_threads()
     torch.set_num_threads(3)

@@ -77,7 +77,7 @@ def test_linear(variant: str, rows: int, inner: int, columns: int) -> None:
     assert (fast - exact).abs().max() < 1e-5
 
 
-def test_a_changed_weight_is_packed_anew(variant: str) -> None:
+def test_a_changed_weight_is_packed_again(variant: str) -> None:
     layer, x = nn.Linear(5, 7), torch.randn(3, 5)
     with torch.no_grad():
         before = ops.linear(x, layer.weight, layer.bias)

@@ -80,7 +80,7 @@ def test_full_width(variant: str, count: int) -> None:
     assert (fast - exact(encoder, spelt)).abs().max() < 1e-5
 
 
-def test_more_words_than_go_through_at_a_time(variant: str) -> None:
+def test_more_words_than_one_chunk(variant: str) -> None:
     encoder, spelt = make_encoder(), table([str(number) for number in range(2000)])
     with torch.no_grad():
         fast = encoder(spelt)
@@ -93,7 +93,7 @@ def test_no_words(variant: str) -> None:
 
 
 @torch.no_grad()
-def test_changed_weights_are_noticed(variant: str) -> None:
+def test_changed_weights_are_detected(variant: str) -> None:
     """Changed in place, behind autograd's back, replaced; also when another path packed the parts anew in between."""
     encoder, spelt = make_encoder(), table(["a", "word"])
     assert encoder.char_cnn is not None and encoder.projection is not None
@@ -168,7 +168,7 @@ def _leave_out_the_bias(encoder: TokenEncoder) -> None:
     ],
     ids=["adapter", "no bias", "normed projection", "normed highway", "normed convolution"],
 )
-def test_layers_put_in_the_place_of_others_count(variant: str, change: Callable[[TokenEncoder], None]) -> None:
+def test_replaced_layers_are_used(variant: str, change: Callable[[TokenEncoder], None]) -> None:
     encoder, spelt = make_encoder(), table(["a", "word"])
     with torch.no_grad():
         before = encoder(spelt)

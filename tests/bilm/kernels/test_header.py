@@ -54,7 +54,7 @@ def test_declarations(tmp_path: Path) -> None:
     }
 
 
-def test_nothing_of_our_header_is_passed_over() -> None:
+def test_every_declaration_of_the_header_is_parsed() -> None:
     header, text = Header(HEADER), HEADER.read_text(encoding="utf-8")
     assert {*header.structures, "elmo_variant"} == set(re.findall(r"^\} (\w+);", text, re.MULTILINE))
     assert set(header.functions) == set(re.findall(r"^(?!typedef|enum|#)\w[\w *]*?(elmo_\w+)\(", text, re.MULTILINE))

@@ -167,7 +167,7 @@ def test_callers_in_many_threads(variant: str) -> None:
     assert not wrong
 
 
-def test_weights_changed_in_place_are_packed_anew(variant: str) -> None:
+def test_weights_changed_in_place_are_packed_again(variant: str) -> None:
     model = make_model(LstmConfig(cell_dim=16, projection_dim=8))
     arguments = random_batch([5, 4], 10, 8, 3)
     with torch.no_grad():
@@ -189,7 +189,7 @@ def test_gradients_take_the_readable_path(variant: str) -> None:
     assert not model.contextualize(*random_batch([5, 4], 10, 8, 3)).layers.requires_grad
 
 
-def test_not_a_number_comes_through(variant: str) -> None:
+def test_nan_propagates(variant: str) -> None:
     """A clip must not hide an overflow from whoever watches for one."""
     model = make_model(LstmConfig(cell_dim=16, projection_dim=8))
     vectors, positions, lengths = random_batch([5], 10, 8, 3)
@@ -201,7 +201,7 @@ def test_not_a_number_comes_through(variant: str) -> None:
 
 @pytest.mark.parametrize("lengths", [[7], [5, 9, 3] * 9])
 @torch.no_grad()
-def test_kept_first_products(variant: str, lengths: list[int]) -> None:
+def test_cached_first_products(variant: str, lengths: list[int]) -> None:
     """Products that are there are used, the others are put where their slots say."""
     model = make_model(LstmConfig(cell_dim=20, projection_dim=8))
     vectors, positions, ends = random_batch(lengths, 10, 8, 3)
@@ -251,7 +251,7 @@ def test_half_precision_is_exact_in_the_rounded_weights(
 
 
 @pytest.mark.parametrize("lengths", [[21], [5] * 130, [30, 2, 2, 17, 3]])
-def test_eight_bits_stay_close(variant: str, lengths: list[int]) -> None:
+def test_int8_is_close_to_float32(variant: str, lengths: list[int]) -> None:
     model = make_model(LstmConfig(cell_dim=256, projection_dim=64), scale=0.7)
     arguments = random_batch(lengths, 500, 64, 1)
     with torch.no_grad():
@@ -272,7 +272,7 @@ def test_gradients_ignore_the_precision(variant: str) -> None:
     assert torch.equal(model.contextualize(*arguments).layers, expected)
 
 
-def test_what_is_put_on_the_lstms_counts(variant: str) -> None:
+def test_hooks_and_parametrizations_of_the_lstms_are_used(variant: str) -> None:
     """Hooks are called; a parametrised weight is made anew."""
     model, called = make_model(LstmConfig(cell_dim=16, projection_dim=8)), []
     arguments = random_batch([5, 4], 10, 8, 3)

@@ -134,7 +134,7 @@ def test_backward_twice_and_strided_inputs(variant: str) -> None:
     assert torch.equal(tokens.grad, 2 * once)
 
 
-def test_a_changed_weight_is_noticed(variant: str) -> None:
+def test_a_changed_weight_is_detected(variant: str) -> None:
     """An optimiser's step in place must reach the packed copy."""
     stack = make_stack(LstmConfig(cell_dim=20, projection_dim=8), 0)
     tokens, lengths = torch.randn(3, 5, 8), torch.tensor([5, 5, 5])

@@ -9,7 +9,7 @@ from elmo.bilm.kernels.dense import multiply, product
 from elmo.bilm.kernels.packing import PackedMatrix, PackedTransposed
 
 
-def test_halves_of_every_size(variant: str) -> None:
+def test_fp16_rounds_as_torch_does(variant: str) -> None:
     """Tiny and huge weights round as torch rounds them."""
     values = torch.cat([torch.logspace(-9, 4.8, 500), -torch.logspace(-9, 4.8, 500), torch.zeros(1)])
     packed = PackedMatrix(values[:, None], precision="float16")
@@ -19,7 +19,7 @@ def test_halves_of_every_size(variant: str) -> None:
 
 
 @pytest.mark.parametrize("rows, inner, columns", [(1, 4, 5), (3, 7, 70), (40, 130, 64), (7, 1000, 33)])
-def test_products_of_bytes_are_exact(variant: str, rows: int, inner: int, columns: int) -> None:
+def test_int8_products_are_exact(variant: str, rows: int, inner: int, columns: int) -> None:
     """Whole numbers that fill the range lose nothing, on both sides."""
     torch.manual_seed(0)
     left = torch.randint(-63, 64, (rows, inner)).float()

@@ -41,7 +41,7 @@ def test_the_number_of_threads_changes_nothing_but_rounding(variant: str) -> Non
             torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)
 
 
-def test_a_state_that_is_no_number_is_not_hidden(variant: str) -> None:
+def test_nan_in_the_state_propagates(variant: str) -> None:
     states = torch.zeros(3, 4)
     states[1, 2] = torch.nan
     found = log_partition(states, torch.ones(5, 4), torch.zeros(5), absent=torch.full((3,), -1), target=torch.zeros(3))
@@ -51,7 +51,7 @@ def test_a_state_that_is_no_number_is_not_hidden(variant: str) -> None:
 @pytest.mark.parametrize(
     "dtype, words, tokens", [(torch.float64, 10, 3), (torch.float32, 70, 3), (torch.float32, 10, 0)]
 )
-def test_what_the_kernel_leaves_to_the_reference(
+def test_unsupported_inputs_use_the_reference(
     variant: str, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, words: int, tokens: int
 ) -> None:
     """Another dtype, too many words, no tokens: the operator still answers."""

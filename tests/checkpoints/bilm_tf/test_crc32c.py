@@ -26,12 +26,12 @@ def test_known_values() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 1023, 1024, 1025, 4096, 7 * 1024 + 3, 40_000])
-def test_strips_give_what_the_definition_gives(length: int) -> None:
+def test_checksum_equals_the_definition(length: int) -> None:
     data = random.Random(length).randbytes(length)
     assert crc32c(data) == by_definition(data)
 
 
-def test_more_data_than_fits_side_by_side() -> None:
+def test_checksum_of_data_longer_than_one_block() -> None:
     """Joined from parts: the checksum of data followed by its own checksum is a constant."""
     data = random.Random(0).randbytes(9 << 20)
     assert crc32c(data + crc32c(data).to_bytes(4, "little")) == 0x48674BC7

@@ -52,7 +52,7 @@ def test_the_softmax_gives_the_losses_that_bilm_measured(golden: Path) -> None:
     "given",
     ["", "model.ckpt-12", "model.ckpt-12.index", "model.ckpt-12.data-00000-of-00001", "checkpoint", "options.json"],
 )
-def test_any_of_its_names_opens_it(given: str, copy_of) -> None:
+def test_every_file_of_a_checkpoint_opens_it(given: str, copy_of) -> None:
     folder = copy_of("checkpoints/one_layer")
     (folder / "weights.hdf5").unlink()
     files = tensorflow.find(folder / given)
@@ -80,7 +80,7 @@ def test_a_vocabulary_of_another_size_is_refused_with_both_sizes(copy_of) -> Non
     assert open_checkpoint(folder / "model.ckpt-12.index").vocabulary is None
 
 
-def test_damage_anywhere_is_noticed(copy_of, assert_same) -> None:
+def test_damage_anywhere_is_detected(copy_of, assert_same) -> None:
     """Any changed byte is an error, unless it is one that no weight depends on (what the optimiser kept)."""
     folder = copy_of("checkpoints/char")
     whole = open_checkpoint(folder / "model.ckpt-12.index")

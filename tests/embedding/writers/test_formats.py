@@ -130,7 +130,9 @@ def check(path: Path, name: str, rows: list[Record]) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", TOKEN_FORMATS)
 @pytest.mark.parametrize("part_bytes", [1 << 30, 3000])
-def test_out_as_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, layout: str, part_bytes: int) -> None:
+def test_written_records_read_back_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, layout: str, part_bytes: int
+) -> None:
     monkeypatch.setattr(module, "PART_BYTES", part_bytes)
     rows = records(LAYOUTS[layout])
     write(tmp_path / "out", name, LAYOUTS[layout], rows)

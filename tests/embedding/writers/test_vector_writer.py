@@ -58,7 +58,9 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [3, 20])
-def test_killed_between_any_two_steps_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def test_resume_after_a_kill_between_any_two_file_operations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
     """Copy the folder before every rename, removal and creation: each copy is what a kill at that moment leaves."""
     work, moments = tmp_path / "work", tmp_path / "moments"
     work.mkdir()
@@ -173,7 +175,7 @@ def test_a_missing_folder_is_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("if_exists", ["resume", "replace", "fail"])
-def test_a_run_that_is_running_is_not_touched(tmp_path: Path, if_exists: module.IfExists) -> None:
+def test_an_active_run_is_not_changed(tmp_path: Path, if_exists: module.IfExists) -> None:
     path = tmp_path / "out.jsonl"
     with VectorWriter(path, "jsonl", layout=LAYOUT) as alive:
         for index in range(6):

@@ -51,7 +51,7 @@ def test_torch_is_not_needed(bilm: PretrainedBiLM, path: Path, texts: list[str],
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, atol=1e-5)
 
 
-def test_what_is_wrong_is_said(path: Path, tmp_path: Path) -> None:
+def test_invalid_input_is_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="elmo export onnx"):
         OnnxEmbedder(tmp_path / "missing.onnx")
     with pytest.raises(ConfigError, match="Unknown pooling"):

@@ -24,7 +24,9 @@ def test_everything_has_a_name_for_screen_readers(page: Any, server: Server) -> 
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Any, server: Server, pair: Server, scheme: str, width: int) -> None:
+def test_axe_finds_no_accessibility_problems(
+    browser: Any, server: Server, pair: Server, scheme: str, width: int
+) -> None:
     axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
     # The page's own policy forbids scripts that are not its own.
     context = browser.new_context(
@@ -40,7 +42,7 @@ def test_axe_finds_nothing(browser: Any, server: Server, pair: Server, scheme: s
     context.close()
 
 
-def test_a_phone_shows_the_result_and_has_targets_for_a_finger(page: Any, server: Server) -> None:
+def test_a_phone_shows_the_result_and_has_large_touch_targets(page: Any, server: Server) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     for name in ("senses", "neighbours", "map", "fill", "tasks"):
         panel = open_panel(page, server, name)

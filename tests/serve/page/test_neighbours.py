@@ -40,7 +40,7 @@ def test_a_late_answer_is_dropped(page: Any, server: Server) -> None:
     assert panel.get_attribute("aria-busy") is None and page.locator("#status").inner_text() == ""
 
 
-def test_more_words_than_buttons_are_made_for(page: Any, server: Server) -> None:
+def test_very_long_sentences_get_no_buttons(page: Any, server: Server) -> None:
     page.goto(link(server, "neighbours", text=501 * "a "))
     alert = page.locator("#neighbours").get_by_role("alert")
     assert alert.inner_text() == "The sentence holds 501 words; the most here is 500. Shorten it."

@@ -21,7 +21,7 @@ from serve.page.actions import PREDICTION, copied, link, open_panel
 pytestmark = pytest.mark.slow
 
 
-def test_take_it_with_you(page: Any, server: Server) -> None:
+def test_copy_and_download_buttons(page: Any, server: Server) -> None:
     open_panel(page, server, "neighbours")
     page.locator("#neighbours ol.bars").first.wait_for()
     taken = {kind: copied(page, kind) for kind in ("curl", "python", "link")}

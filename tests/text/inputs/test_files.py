@@ -50,7 +50,7 @@ def test_paths_patterns_and_order(tmp_path: Path) -> None:
         ("A sentence that someone gave instead of a file. " * 100, "pipe it in"),
     ],
 )
-def test_names_that_lead_nowhere(inputs: str | list[str], message: str) -> None:
+def test_missing_inputs_are_refused(inputs: str | list[str], message: str) -> None:
     with pytest.raises(InputError, match=message) as refusal:
         find_sources(inputs)
     assert len(str(refusal.value)) < 300
@@ -59,7 +59,7 @@ def test_names_that_lead_nowhere(inputs: str | list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "suffix"), [("a.csv", ".csv"), ("a.CSV.gz", ".csv"), ("a.b.jsonl.zst", ".jsonl"), ("a", ""), ("a.gz", "")]
 )
-def test_the_suffix_that_tells_the_format(name: str, suffix: str) -> None:
+def test_the_suffix_before_compression(name: str, suffix: str) -> None:
     assert Source(Path(name)).suffix == suffix
 
 
@@ -142,7 +142,7 @@ def test_invalid_utf8_is_refused_with_its_place(tmp_path: Path, reader: Callable
 
 
 @pytest.mark.parametrize("reader", [read_lines, read_pieces])
-def test_a_character_cut_off_at_the_end_is_refused(tmp_path: Path, reader: Callable[..., object]) -> None:
+def test_a_truncated_character_at_the_end_is_refused(tmp_path: Path, reader: Callable[..., object]) -> None:
     path = tmp_path / "cut.txt"
     path.write_bytes("a\né".encode()[:-1])
     with pytest.raises(InputError, match="line 2 has an invalid byte at offset 2"):
@@ -184,7 +184,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
 
 
 @pytest.mark.parametrize("name", ["corpus.tar", "corpus.tar.gz", "corpus.txt.xz"])
-def test_a_tar_archive_is_no_text(tmp_path: Path, name: str) -> None:
+def test_a_tar_archive_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.txt").write_text("Some words of a line.\n" * 5000)
     kind = name.rpartition(".")[2]
     with tarfile.open(tmp_path / name, "w" if kind == "tar" else f"w:{kind}") as archive:  # type: ignore[call-overload]

@@ -74,7 +74,7 @@ def test_n_tokens_in_n_tokens_out(tmp_path_factory: pytest.TempPathFactory, sent
         assert [found.tokens for found in read_sentences(path)] == sentences
 
 
-def test_monsters_are_handed_on(tmp_path: Path) -> None:
+def test_very_long_words_and_lines_are_read(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", "x" * 10_000_000 + "\n" + "word " * 100_000 + "\n")
     # Sentences of running text are cut after 40,000 characters.
     for format, expected in (
@@ -109,7 +109,7 @@ def test_conllu(tmp_path: Path) -> None:
     ]
 
 
-def test_conllu_that_is_none(tmp_path: Path) -> None:
+def test_invalid_conllu_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a.conllu", "# text = a\nPlain words\n")
     with pytest.raises(InputError, match="line 2: not CoNLL-U"):
         list(read_sentences(path))

@@ -68,7 +68,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("markup", "expected"), CASES.values(), ids=CASES.keys())
-def test_what_is_kept(markup: str, expected: str) -> None:
+def test_the_text_of_a_page(markup: str, expected: str) -> None:
     text = plain_text(markup)
     assert text is not None
     assert [" ".join(part.split(" ")) for part in text.split("\n\n")] == expected.split("\n\n")
@@ -77,7 +77,7 @@ def test_what_is_kept(markup: str, expected: str) -> None:
 @pytest.mark.parametrize(
     "markup", ["a {{ b", "a }} b", "a [[b", "a]] b", "{| a", "a\n|}", "a <!-- b", "a<ref>b", "a</ref> b", "<math>x"]
 )
-def test_broken_markup_is_told_apart(markup: str) -> None:
+def test_broken_markup_is_reported_separately(markup: str) -> None:
     assert plain_text(f"Good text.\n{markup}") is None
 
 
@@ -156,7 +156,7 @@ def test_a_full_parser_keeps_the_same_words_of_the_example(name: str) -> None:
 @pytest.mark.parametrize(
     "unit", ["{{", "[[", "{|", "<b>", "<ref>", "{{a|", "<!--", "[http://a ", "-{", "( ", "[[a|", " "]
 )
-def test_a_page_of_one_thing_takes_linear_time(unit: str) -> None:
+def test_repetitive_pages_take_linear_time(unit: str) -> None:
     """A full parser takes minutes for some of these, and in quadratic time so would ours."""
     text = plain_text(unit * (1_000_000 // len(unit)))
     assert text is None or not set(text) & set("{[")
