@@ -3,8 +3,8 @@
    Blocks are numbered from the last bank to the first, because the widest filters come last and take longest: threads
    that take blocks in turn then finish at about the same time.
 
-   After its end a word is padded, and the filters see the padding.  All windows of padding alone have the same value,
-   which is computed once. */
+   Words are padded at the end, and the filters see the padding.  All windows that contain only padding have the same
+   value, which is computed once. */
 
 typedef struct {
     const elmo_bank *bank;
@@ -45,7 +45,7 @@ INLINE void add_window(const float *products, int64_t characters, const int32_t 
     }
 }
 
-/* The number of windows that contain a character of the word, and whether windows of padding alone follow. */
+/* The number of windows that contain a character of the word, and whether windows that contain only padding follow. */
 INLINE int64_t own_windows(const elmo_char_cnn *n, int64_t width, int64_t length, int *padded)
 {
     int64_t all = n->max_characters - width + 1;

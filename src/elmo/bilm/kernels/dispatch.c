@@ -91,7 +91,8 @@ static void product_part(void *context, int64_t index)
     chosen->product(&j->products[index / j->parts], index % j->parts, j->parts);
 }
 
-/* The rows of one product that are computed together anyway: the result is the same to the bit. */
+/* Up to ELMO_PRODUCT_ROWS rows of one product.  One thread computes the same rows together, so the result is identical
+   bit for bit. */
 static void product_rows(void *context, int64_t index)
 {
     const product_job *j = context;
@@ -165,7 +166,7 @@ void elmo_multiply(const elmo_product *products, int64_t count, int64_t num_thre
         elmo_parallel(product_part, &job, count * job.parts, num_threads);
         return;
     }
-    /* More pieces than threads: one whose core is busy with something else takes fewer of them. */
+    /* More pieces than threads, so that a thread on a busy core takes fewer of them. */
     int64_t rows = 0;
     for (int64_t i = 0; i < count; i++) rows = products[i].num_rows > rows ? products[i].num_rows : rows;
     product_job job = {products, (rows + ELMO_PRODUCT_ROWS - 1) / ELMO_PRODUCT_ROWS};
@@ -223,7 +224,7 @@ static int missing_products(elmo_direction *d, elmo_product *product, void **mad
     return 0;
 }
 
-/* ELMO_BAD_LENGTH or ELMO_BAD_POSITION if a direction would read outside of its arrays. */
+/* ELMO_BAD_LENGTH or ELMO_BAD_POSITION if a direction would read outside its arrays. */
 static int check_direction(const elmo_direction *d)
 {
     for (int64_t row = 0; row < d->batch; row++) {
@@ -290,7 +291,7 @@ static void train_weights_part(void *context, int64_t part)
     if (chosen->train_weights(j->training, part, j->parts)) j->failed = 1;
 }
 
-/* With fewer rows than this, reading the weights costs a thread more than its share of the work saves. */
+/* With fewer rows than this, reading the weights takes a thread longer than the time that its work saves. */
 static int64_t row_parts(const elmo_training *t, int64_t num_threads)
 {
     enum { ROWS_PER_PART = 8 };

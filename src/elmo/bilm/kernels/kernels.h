@@ -39,14 +39,14 @@ typedef struct {
     const elmo_layer *layers;
     int64_t num_layers;
     int64_t batch, steps, reverse;
-    const int64_t *positions; /* [batch, steps]: the word at each place */
+    const int64_t *positions; /* [batch, steps]: the word at each position */
     const int64_t *lengths;   /* [batch] */
-    const int64_t *rows;      /* the rows of the batch to do, `num_rows` of them */
+    const int64_t *rows;      /* the rows of the batch to compute, `num_rows` of them */
     int64_t num_rows;
     int64_t num_words;
     const float *words;       /* [num_words, input_dim] */
     float *products;          /* first layer's input products, bias included, one row of gate_width per slot;
-                                 NULL: computed in the call and not kept */
+                                 NULL: computed in the call and not stored */
     const int64_t *slots;     /* [num_words]: the row of `products` that holds each word's, or -1 minus the row that
                                  the call has to fill; NULL: the word's index */
     const float *hidden_in, *cell_in;             /* [num_layers, batch, ...] or NULL for zeros */
@@ -88,7 +88,7 @@ typedef struct {
     float *d_sums, *d_x;  /* gradient of the sums; the part of x's that does not pass through them */
 } elmo_highway;
 
-/* How a matrix is packed.  Column j of the result is row columns[j] of `matrix` (-1: zeros); `transposed`: it is that
+/* How a matrix is packed.  Column j of the result is row columns[j] of `matrix` (-1: zeros); if `transposed`, it is that
    column, and row k of the result is row inner_order[k], again -1 for zeros.  Transposed columns from `split` on come
    from `second`, counted from 0. */
 typedef struct {
@@ -100,7 +100,7 @@ typedef struct {
     float *packed;
 } elmo_packing;
 
-/* One layer over full windows or ragged rows, for training.  Row n of what is kept is step * batch + row of the batch.
+/* One layer over full windows or ragged rows, for training.  Row n of what is stored is step * batch + row of the batch.
    "In panels" means [columns / NR][steps * batch][NR], the packed layout of a matrix with steps * batch rows. */
 typedef struct {
     elmo_layer layer;
@@ -129,7 +129,7 @@ typedef struct {
 /* The character CNN's convolutions, maximum and activation over distinct words.
 
    A window's sum is a sum over its places of products that depend only on the character and the place, so the products
-   of the characters that occur are computed once, and a window takes additions only.  The characters that occur are
+   of the characters that occur are computed once, and a window needs only additions.  The characters that occur are
    renumbered from 0.  Filters are processed NR at a time (a block); weights are [block][width * dim][NR], zero padded. */
 typedef struct {
     int64_t width, num_filters, first_filter;

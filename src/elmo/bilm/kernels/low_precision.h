@@ -1,4 +1,4 @@
-/* Tiles with weights of fewer bits, in groups of 32 bits: four int8, or two bf16.
+/* Tiles with low-precision weights, in groups of 32 bits: four int8, or two bf16.
 
    The left-hand side is converted row by row when it is used.  Its int8 numbers are round(x / scale) plus an offset
    that makes them unsigned, as the instructions require. */
@@ -131,7 +131,7 @@ static void bf16_row(const float *row, int64_t block, int64_t jump, int64_t inne
     }
 }
 
-/* Rows in the format of a right-hand side, in scratch memory (if any) that the caller gives back. */
+/* Rows converted to the format of a right-hand side, in scratch memory (if any) that the caller releases. */
 typedef struct {
     void *memory;
     left_rows rows;

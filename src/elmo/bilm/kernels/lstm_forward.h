@@ -40,7 +40,7 @@ typedef struct {
 } step_rows;
 
 /* `backwards`: from the last panel to the first.  Steps alternate, so that weights that do not all fit in the cache are
-   partly still there from the end of the step before. */
+   partly still there from the end of the previous step. */
 static void lstm_step(const elmo_layer *w, const step_rows *s, int backwards)
 {
     int64_t panels = cell_panels(w), tiles = ceil_div(s->num_rows, MR);

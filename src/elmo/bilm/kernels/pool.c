@@ -64,7 +64,7 @@ static void restore_denormals(uint64_t before)
 enum { MAX_WORKERS = 64 };
 
 static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the blocks of memory */
-static pthread_mutex_t call = PTHREAD_MUTEX_INITIALIZER; /* held by the caller whose tasks run */
+static pthread_mutex_t call = PTHREAD_MUTEX_INITIALIZER; /* held by the caller whose tasks are running */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
 static int64_t num_workers, wanted;
@@ -187,7 +187,7 @@ void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num
     pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&lock);
     run_tasks();
-    /* No task is left: a worker that has not begun, because another process has its core, is not waited for. */
+    /* No task is left.  Workers that have not started, because another process uses their core, are not waited for. */
     pthread_mutex_lock(&lock);
     wanted = 0;
     pthread_mutex_unlock(&lock);
@@ -198,7 +198,7 @@ void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num
     pthread_mutex_unlock(&call);
 }
 
-/* Blocks are reused because page faults in new memory take a good part of a small model's time.  A free block that is
+/* Blocks are reused because page faults in new memory take much of a small model's time.  A free block that is
    too small is replaced by a larger one; when KEPT blocks are in use, memory is mapped for one use and then unmapped. */
 
 enum { KEPT = 16, HUGE_PAGE = 1 << 21, HEADER = 64 };
@@ -213,8 +213,8 @@ static block blocks[KEPT];
 
 static int64_t whole_pages(int64_t bytes) { return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE; }
 
-/* Memory in huge pages where the system has them: weights are read sequentially, and a small page is read in a few
-   hundred cycles. */
+/* Memory in huge pages where the system has them: weights are read sequentially, and with small pages a new address
+   would be translated every few hundred cycles. */
 void *elmo_map(int64_t bytes)
 {
     bytes = whole_pages(bytes);
@@ -258,7 +258,7 @@ void *elmo_scratch_take(int64_t bytes)
     pthread_mutex_unlock(&blocks_lock);
     char *base = found ? found->base : elmo_map(bytes);
     if (!base) return 0;
-    *(int64_t *)base = found ? 0 : bytes; /* bytes to unmap when it is given back */
+    *(int64_t *)base = found ? 0 : bytes; /* bytes to unmap when the block is released */
     return base + HEADER;
 }
 

@@ -1,9 +1,9 @@
 /* The tree of distinct sentence beginnings: rows of a batch that can share work.
 
-   The hidden state after a word depends only on the words before it, and sentences often share a beginning: all
-   the same marker, many with "The"; read backward, nearly all with the marker and a full stop.  So a direction
-   runs over the tree of distinct prefixes: a node is a word after a parent node, and level t holds the nodes that
-   end at step t.  Rows with different initial states share nothing; the tree is then the batch itself. */
+   The hidden state after a word depends only on the words before it, and sentences often share a beginning: all start
+   with the same marker, many with "The" after it; read backward, nearly all start with the marker and a full stop.
+   So a direction runs over the tree of distinct prefixes: a node is a word after a parent node, and level t holds the
+   nodes that end at step t.  Rows with different initial states share nothing; the tree is then the batch itself. */
 
 /* Memory allocated piece by piece; without a base, only the bytes are counted. */
 typedef struct {

@@ -2,7 +2,7 @@
 
    Tokens are processed in groups of a few panels, words in stretches.  First all logits of a group are computed,
    stretch by stretch, and replaced by exp(logit - maximum of the stretch).  When the sum is known, they become
-   probabilities and are multiplied for the gradients, again stretch by stretch.  So they pass through the second-level
+   probabilities and are multiplied for the gradients, again stretch by stretch.  They thus pass through the second-level
    cache twice and never leave the last-level cache. */
 
 enum { GROUP = 2, WORDS_AT_ONCE = 512 };

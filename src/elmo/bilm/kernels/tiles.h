@@ -2,8 +2,8 @@
 
    Packed, a matrix B [K, N] is a row of panels; panel p holds columns p NR .. p NR + NR - 1 as [K][NR], zero past N.
    A tile is up to MR rows of A times one panel, summed in registers over a stretch of K, then added to a small
-   buffer.  The sum is thus split into chains of at most CHAIN terms, which keeps the rounding error that of a short
-   sum.  Rows of A are given by pointers, so that gathered, strided and reversed rows need no copy. */
+   buffer.  The sum is thus split into chains of at most CHAIN terms, so that its rounding error is that of a
+   short sum.  Rows of A are given by pointers, so that gathered, strided and reversed rows need no copy. */
 
 #define CHAIN 256
 #define LINE 64
@@ -13,7 +13,7 @@ INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* Rows at a power-of-two stride map to the same few cache sets; one more line avoids this. */
 INLINE int64_t spaced(int64_t width) { return ceil_div(width, 16) * 16 + 16; }
 
-/* Rows of a left-hand matrix: the k-th term of a row stands at (k / block) * jump + k % block.  Only products with
+/* Rows of a left-hand matrix: the k-th term of a row is at (k / block) * jump + k % block.  Only products with
    gradients of gates, which are stored in panels, need blocks; a plain row is one block.  For an int8 or bf16 right-hand
    side the rows are converted to its format (see low_precision.h); int8 numbers are in units of scale[row]. */
 typedef struct {
