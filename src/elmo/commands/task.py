@@ -144,7 +144,7 @@ class VectorTraining:
 @options.option_groups
 def vectors(
     inputs: Annotated[
-        list[str], typer.Argument(metavar="TEXT...", help="Files or quoted patterns, a sentence a line.")
+        list[str], typer.Argument(metavar="TEXT...", help="Files or quoted patterns, one sentence per line.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The word2vec text file to write.")],
     training: VectorTraining,

@@ -88,7 +88,8 @@ def context(
     output: Output,
     model: ProbeOptions,
     examples: Annotated[
-        Path | None, typer.Argument(help="Lines of word, sense and sentence, tabs between. Default: the bundled ones.")
+        Path | None,
+        typer.Argument(help="Lines of word, sense and sentence, separated by tabs. Default: the bundled ones."),
     ] = None,
 ) -> None:
     """Whether occurrences of one sense are closer than those of different senses: a quick look at a model."""

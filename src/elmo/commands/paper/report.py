@@ -25,7 +25,8 @@ class PlanOptions:
     seeds: Annotated[int, typer.Option(min=0, help="The number of seeds; 0: three, or one with --quick.")] = 0
     preset: options.Preset = "quick"
     ablate: Annotated[
-        str | None, typer.Option(help="The tasks of tables 2 and 3 and figure 1, commas between. Default: the paper's.")
+        str | None,
+        typer.Option(help="The tasks of tables 2 and 3 and figure 1, separated by commas. Default: the paper's."),
     ] = None
     overrides: options.Overrides = None
 
@@ -63,7 +64,8 @@ def report(
     studied: StudyOptions,
     wanted: PlanOptions,
     only: Annotated[
-        str | None, typer.Option(help="Parts of the report, commas between: table-1 to table-6, figure-1, figure-2.")
+        str | None,
+        typer.Option(help="Parts of the report, separated by commas: table-1 to table-6, figure-1, figure-2."),
     ] = None,
 ) -> None:
     """All tables and figures, with the paper's claims checked. The same command resumes an interrupted report."""
