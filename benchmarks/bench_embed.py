@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from embed_table import Results, markdown, precision_table, summary
-from machine import QUIET_SHARE, Measured, run_alone, share_of_others
+from machine import QUIET_SHARE, Measured, run_undisturbed, share_of_others
 from needed_work import lstm_bytes_of_sentence, needed_work
 from peers.measure import LATENCY_TOKENS, read_sentences
 
@@ -127,13 +127,13 @@ class Bench:
         for name, value in {"model": model, **options}.items():
             if value is not None:
                 command += [f"--{name.replace('_', '-')}", value]
-        return self._note(run_alone(command))
+        return self._note(run_undisturbed(command))
 
     def theirs(self, size: str, *options: Any) -> dict[str, Any]:
         """One measurement by peers/run_allennlp.py."""
         script, model = HERE / "peers" / "run_allennlp.py", self.scratch / size
         files = (model / "options.json", model / "weights.hdf5", self.arguments.text)
-        return self._note(run_alone([peer_python(self.scratch), script, *files, "--tokens", 0, *options]))
+        return self._note(run_undisturbed([peer_python(self.scratch), script, *files, "--tokens", 0, *options]))
 
     def their_speeds(self, size: str, num_sentences: int, *, batches: Sequence[int], order: str) -> dict[str, Any]:
         """Their bulk run alone."""
@@ -141,7 +141,7 @@ class Bench:
         return self.theirs(size, *options)
 
     def machine(self) -> dict[str, Any]:
-        return self._note(run_alone([sys.executable, HERE / "machine.py", self.plan.peak_seconds]))
+        return self._note(run_undisturbed([sys.executable, HERE / "machine.py", self.plan.peak_seconds]))
 
     def _note(self, measured: Measured) -> dict[str, Any]:
         self.worst_disturbance = max(self.worst_disturbance, measured.others)

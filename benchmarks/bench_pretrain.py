@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from machine import QUIET_SHARE, Measured, run_alone, share_of_others
+from machine import QUIET_SHARE, Measured, run_alone, run_undisturbed, share_of_others
 
 from elmo import provenance
 
@@ -73,7 +73,7 @@ def measure(size: str, arguments: argparse.Namespace, repeats: int) -> dict[str,
         for name, options in ways.items():
             python = two if name == TWO_PROCESSES else [sys.executable]
             command = [*python, HERE / "pretrain_worker.py", "--size", size, "--seconds", arguments.seconds]
-            measured: Measured = run_alone([*command, *options])
+            measured: Measured = run_undisturbed([*command, *options])
             found[name].append({**measured.result, "others": measured.others})
             print(f"{size}, {name}: {measured.result['tokens_per_second']:,.0f} tokens/s", file=sys.stderr)
     return {name: max(runs, key=lambda run: run["tokens_per_second"]) for name, runs in found.items()}

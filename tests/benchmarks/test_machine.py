@@ -25,3 +25,10 @@ def test_a_busy_process_is_detected() -> None:
         share = machine.share_of_others(0.5)
         busy.kill()
     assert share > 0.1
+
+
+@pytest.mark.parametrize(("shares", "kept"), [([0.01, 0.0], 0.01), ([0.4, 0.02, 0.0], 0.02), ([0.4, 0.2, 0.3], 0.2)])
+def test_a_disturbed_measurement_is_repeated(monkeypatch: pytest.MonkeyPatch, shares: list[float], kept: float) -> None:
+    measured = iter([machine.Measured({}, share) for share in shares])
+    monkeypatch.setattr(machine, "run_alone", lambda command: next(measured))
+    assert machine.run_undisturbed([], attempts=3).others == kept
