@@ -28,7 +28,7 @@ from typing import Any
 
 from embed_table import Results, markdown, precision_table, summary
 from machine import QUIET_SHARE, Measured, run_undisturbed, share_of_others
-from needed_work import lstm_bytes_of_sentence, needed_work
+from needed_work import lstm_bytes_of_sentence, needed_work, word_flops
 from peers.measure import LATENCY_TOKENS, read_sentences
 
 from elmo import provenance
@@ -263,8 +263,11 @@ class Bench:
         config = config_from_options(read_options(path), num_words=None, source=path)
         sentences = read_sentences(self.arguments.text, max_sentences=self.plan.sentences[size])
         work = needed_work(config, sentences)
-        read = lstm_bytes_of_sentence(config, LATENCY_TOKENS)
-        return {"tokens": sum(map(len, sentences)), **asdict(work), "lstm_bytes_of_sentence": read}
+        tokens = [token for sentence in sentences for token in sentence]
+        stretches = [tokens[start : start + LATENCY_TOKENS] for start in range(0, len(tokens), LATENCY_TOKENS)]
+        new = sum(word_flops(config, word) for stretch in stretches for word in set(stretch)) / len(stretches)
+        alone = {"bytes": lstm_bytes_of_sentence(config, LATENCY_TOKENS), "flops_of_new_words": new}
+        return {"tokens": len(tokens), **asdict(work), "sentence": alone}
 
     def _trained_model(self) -> dict[str, Any]:
         if self.precisions:

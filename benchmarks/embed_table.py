@@ -135,14 +135,21 @@ def _speeds(figures: dict[str, Any]) -> str:
 def _notes(figures: dict[str, Any]) -> str:
     machine, limit, ours, peer = figures["machine"], figures["limit"], figures["fp32"], figures["allennlp"]
     memory, error, growth = figures["memory"], figures["error"], figures["growth"]
-    floor_ms = 1000 * limit["lstm_bytes_of_sentence"] / (1e9 * machine["read_gb_per_second"])
+    alone = limit["sentence"]
+    from_memory, from_cache = (
+        1000 * alone["bytes"] / (1e9 * machine[rate]) for rate in ("read_gb_per_second", "cached_gb_per_second")
+    )
+    new_words = 1000 * alone["flops_of_new_words"] / (1e9 * machine["peak_gflops"])
     lines = [
         f"Peak of this machine: {machine['peak_gflops']:.0f} GFLOP/s (torch {machine['torch_gflops']:.0f}, our packed "
-        f"product {machine['packed_gflops']:.0f}); memory is read at {machine['read_gb_per_second']:.0f} GB/s.",
+        f"product {machine['packed_gflops']:.0f}); memory is read at {machine['read_gb_per_second']:.0f} GB/s, the "
+        f"shared cache at {machine['cached_gb_per_second']:.0f} GB/s.",
         f"Limit: {_share(figures, 'least')}, counting each distinct word and each beginning of a sentence once in the "
         f"text. Plainly counted (words once in every 64 sentences, a step for every token and marker), "
         f"{_share(figures, 'plain')}. `needed_work.py` says how.",
-        f"One sentence: to read the LSTM's float32 weights from memory at every step takes {floor_ms:.0f} ms.",
+        f"One sentence: reading the LSTM's float32 weights at every step takes {from_memory:.1f} ms from memory or "
+        f"{from_cache:.1f} ms from the cores' shared cache, if they fit there; the products of its new words take "
+        f"{new_words:.1f} ms at the peak.",
         f"Text: {limit['tokens']:,} tokens, {limit['distinct_words']:,} distinct words, in its own order. Ours runs "
         f"{ours['batch_tokens']} tokens a batch, and sorts inside a window by itself.",
         f"Memory at a batch of {memory['batch']} sentences: {memory['ours_mb']:,.0f} MB, AllenNLP "
