@@ -105,7 +105,7 @@ except KeyboardInterrupt:
 def test_the_thread_has_ended_however_often_it_is_interrupted() -> None:
     """Ctrl-C while the block runs, and again while its end waits for the thread: what is closed next is not in use."""
     code = """
-import os, queue, signal, threading
+import os, queue, signal, threading, time
 from elmo.embedding.pipeline import WriteBehind
 
 entered, go, written = threading.Event(), threading.Event(), []
@@ -118,16 +118,18 @@ def write(item):
 def interrupt_twice():
     entered.wait()
     for _ in range(2):
-        os.kill(os.getpid(), signal.SIGINT)
-        waiting.wait()
+        while waiting.empty():  # a signal just before the main thread waits does not wake it
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        waiting.get()
     go.set()
 
 class Written(queue.SimpleQueue):
     def get(self):
-        waiting.set()
+        waiting.put(None)
         return super().get()
 
-waiting = threading.Event()
+waiting = queue.SimpleQueue()  # not an Event: interrupted inside its methods, it stays locked
 behind = WriteBehind(write, size=lambda _: 1)
 behind._written = Written()
 threading.Thread(target=interrupt_twice, daemon=True).start()
