@@ -108,6 +108,7 @@ def test_the_thread_has_ended_however_often_it_is_interrupted() -> None:
 import os, queue, signal, threading, time
 from elmo.embedding.pipeline import WriteBehind
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit one that is ignored
 entered, go, written = threading.Event(), threading.Event(), []
 
 def write(item):
