@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -41,6 +42,20 @@ def test_layer_norm_is_one_mean_and_variance_a_layer_over_real_tokens() -> None:
         assert layer[mask].mean().item() == pytest.approx(0, abs=1e-5)
         assert layer[mask].var(correction=0).item() == pytest.approx(1, abs=1e-4)
         assert not layer[~mask].any()
+
+
+def test_layer_norm_of_one_token_of_equal_values_and_of_padding_alone() -> None:
+    layers, mask = torch.randn(1, 1, 2, 6), torch.tensor([[True, False]])
+    token = layers[0, 0, 0]
+    torch.testing.assert_close(
+        normalise_layers(layers, mask)[0, 0, 0], (token - token.mean()) / token.std(correction=0)
+    )
+    assert not normalise_layers(torch.full((1, 1, 2, 6), 3.0), mask).any()
+    assert not normalise_layers(layers, torch.zeros(1, 2, dtype=torch.bool)).any()
+
+
+def test_weights_are_float32_whatever_floats_are_given() -> None:
+    assert ScalarMix(2, weights=list(np.array([0.5, 1.0]))).weights.dtype == torch.float32
 
 
 def test_one_weight_for_each_layer() -> None:

@@ -91,6 +91,26 @@ def test_evaluation_in_chunks_is_log_softmax(chunk: int, monkeypatch: pytest.Mon
     torch.testing.assert_close(softmax.log_probabilities(hidden, targets), logs, atol=1e-5, rtol=1e-5)
 
 
+def test_evaluation_of_no_tokens_and_without_gradients() -> None:
+    softmax = WordSoftmax.initialise(20, 4)
+    softmax.weight.requires_grad_()
+    assert softmax.log_probabilities(torch.zeros(0, 4), torch.zeros(0, dtype=torch.long)).shape == (0,)
+    assert not softmax.log_probabilities(torch.zeros(1, 4), torch.tensor([3])).requires_grad
+
+
+def test_new_weights_are_those_of_the_generator() -> None:
+    first, again = (WordSoftmax.initialise(4000, 16, torch.Generator().manual_seed(5)) for _ in range(2))
+    assert torch.equal(first.weight, again.weight) and not first.bias.any()
+    assert first.weight.mean().item() == pytest.approx(0, abs=0.01)
+    assert first.weight.std().item() == pytest.approx(0.25, rel=0.02)
+
+
+def test_the_full_loss_needs_all_rows() -> None:
+    rows = WordSoftmax.initialise(20, 4).take(torch.arange(5))
+    with pytest.raises(AssertionError, match="all rows"):
+        full_loss(rows, torch.zeros(1, 4), torch.tensor([3]))
+
+
 def test_half_precision_products_stay_close() -> None:
     torch.manual_seed(0)
     softmax = WordSoftmax.initialise(2000, 32)

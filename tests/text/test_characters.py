@@ -48,14 +48,20 @@ def test_every_word_fits(word: str) -> None:
     assert UTF8.is_cut(word) == (cut or len(word) > 48)
 
 
+def test_the_limit_is_counted_in_bytes() -> None:
+    assert not UTF8.is_cut("日" * 16) and UTF8.is_cut("日" * 16 + "a")  # 48 and 49 bytes
+    assert not UTF8.is_cut("\ud800")  # a lone surrogate has none
+
+
 def test_a_very_long_word_costs_no_more_than_its_beginning() -> None:
     assert UTF8.spell("x" * 10_000_000) == UTF8.spell("x" * 48)
 
 
 def test_code_points_come_from_the_table_and_the_rest_is_unknown() -> None:
     scheme = CharacterScheme.codepoints("日本", max_characters=5)
-    assert scheme.spell("日x") == [2, 7, 6, 3]
-    assert scheme.num_ids == 9
+    assert scheme.encode_word("日x") == [2, 7, 6, 3, 1]
+    assert scheme.spell("<S>") == [2, 4, 3] and scheme.spell("</S>") == [2, 5, 3]
+    assert scheme.num_ids == 9 and CharacterScheme.codepoints("").num_ids == 7 and UTF8.num_ids == 262
     assert scheme.is_cut("日本日本") and not scheme.is_cut("日本日")
 
 
@@ -65,6 +71,14 @@ def test_plain_values_round_trip(scheme: CharacterScheme) -> None:
     assert from_dict(CharacterScheme, to_dict(scheme)) == scheme
 
 
-def test_a_word_needs_at_least_three_characters() -> None:
+def test_the_table_is_not_printed() -> None:
+    assert "語" not in repr(CharacterScheme.codepoints("語"))
+
+
+def test_a_word_has_3_to_10_000_ids() -> None:
+    assert CharacterScheme.utf8(max_characters=3).encode_word("ab") == [259, ord("a") + 1, 260]
+    assert CharacterScheme.utf8(max_characters=10_000).max_characters == 10_000
     with pytest.raises(ConfigError, match="at least 3"):
         CharacterScheme.utf8(max_characters=2)
+    with pytest.raises(ConfigError, match="at most 10000"):
+        CharacterScheme.utf8(max_characters=10_001)

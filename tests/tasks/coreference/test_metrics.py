@@ -89,6 +89,11 @@ def test_perfect_and_empty() -> None:
     assert score_chains(key, key)["mention"].f1 == 100
 
 
+def test_every_document_needs_its_prediction() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        score_chains([[], []], [[]])
+
+
 @given(st.integers(0, 8), st.integers(0, 8), st.integers(0, 10_000))
 def test_the_assignment_equals_scipy(rows: int, columns: int, seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -48,6 +48,13 @@ def test_the_best_reference_counts_and_a_missing_answer_is_zero() -> None:
     assert scores.f1 == pytest.approx(100 * (1 + 2 / 3) / 2)
 
 
+def test_one_question_and_none() -> None:
+    scores = score_answers({"a": ["red car"]}, {"a": "red"})
+    assert (scores.exact_match, scores.f1) == (0, pytest.approx(100 * 2 / 3))
+    assert score_answers({"a": ["red"]}, {"a": "red"}).exact_match == 100
+    assert score_answers({}, {}).f1 == 0
+
+
 def reference_f1(predicted: str, reference: str) -> float:
     """F1 written out: how many tokens of one answer can be paired with equal tokens of the other."""
     left, right = normalise(predicted).split(), normalise(reference).split()

@@ -45,6 +45,15 @@ def test_the_latest_argument_is_the_one_continued() -> None:
     assert join_pieces(spans("A1 0 1, A1 1 2, C-A1 4 5")) == [("A1", ((0, 1),)), ("A1", ((1, 2), (4, 5)))]
 
 
+def test_an_argument_is_continued_only_by_what_follows_it() -> None:
+    assert join_pieces(spans("A1 2 3, C-A1 0 1")) == [("A1", ((0, 1),)), ("A1", ((2, 3),))]
+
+
+def test_every_predicate_needs_its_prediction() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        score_arguments([[], []], [[]])
+
+
 columns = st.lists(st.tuples(st.sampled_from(["A0", "A1", "C-A1", "R-A0", "AM-TMP"]), st.integers(1, 2)), max_size=5)
 
 
