@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test test-all test-sanitizers test-flair lint docs bench bench-serve soak clean
+.PHONY: help demo test test-all coverage test-sanitizers test-flair lint docs bench bench-serve soak clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -39,6 +39,14 @@ test: $(VENV)/.installed-dev ## the fast tests, one process a core
 
 test-all: $(VENV)/.installed-heavy ## every test, the long ones too
 	$(BIN)/python -m pytest -q -n auto -m ''
+
+# Lines that the fast tests of these folders run, also in the processes that they start.
+CORE := text storage bilm checkpoints mix embedding pretrain
+coverage: $(VENV)/.installed-dev ## how much of the core the fast tests run, and the lines that they do not
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -q -n auto $(addprefix tests/,$(CORE))
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage report
 
 # Flair wants transformers 4, sentence-transformers wants 5: an environment of its own.
 $(VENV)-flair/.installed: pyproject.toml constraints.txt
