@@ -6,9 +6,11 @@
 
 Each measurement is a process of its own on one thread; the peak is what the kernel reports when it ends (ru_maxrss).
 The text is made of words drawn from text/wikipedia.txt, one in a hundred with a random ending, so that sentences do
-not repeat and the number of distinct words grows. The model is a random one of 64 dimensions, and `pretrain` makes 20
-updates: what grows with the input is what these commands keep of it, not the model. The service is sent the text 200
-sentences at a time. Writes a table, a plot (PNG, SVG) and the measurements (JSON) to results/.
+not repeat and the number of distinct words grows. "No new words" is without these endings: the word cache, which is
+bounded at 256 MB, then stops growing early, and what still grows is what the writer keeps. The model is a random one of
+64 dimensions, and `pretrain` makes 20 updates: what grows with the input is what these commands keep of it, not the
+model. The service is sent the text 200 sentences at a time. Writes a table, a plot (PNG, SVG) and the measurements
+(JSON) to results/.
 """
 
 from __future__ import annotations
@@ -36,18 +38,21 @@ MAIN = "from elmo.commands import main; main()"
 TINY = str(HERE.parent / "tests" / "models" / "tiny")
 SIZES = (0.5, 2, 8)
 """Megabytes of text."""
+LARGE = 32
+NO_NEW_WORDS = ", no new words"
+"""The ending of a case that is measured with a fixed vocabulary, and also with LARGE."""
 FORMATS = ("hdf5", "parquet", "arrow", "jsonl", "npz")
 PRETRAIN = ("training.updates=20", "data.batch_size=16", "training.log_every=10", "data.min_count=3")
 Measure = Callable[[Path, Path], float]
 
 
-def make_text(path: Path, megabytes: float) -> None:
+def make_text(path: Path, megabytes: float, *, new_words: float = 0.01) -> None:
     words = (HERE / "text" / "wikipedia.txt").read_text(encoding="utf-8").split()
     chance, written = random.Random(0), 0
     with path.open("w", encoding="utf-8") as file:
         while written < megabytes * 1_000_000:
             drawn = chance.choices(words, k=chance.randint(5, 45))
-            drawn = [word + f"{chance.getrandbits(24):x}" if chance.random() < 0.01 else word for word in drawn]
+            drawn = [word + f"{chance.getrandbits(24):x}" if chance.random() < new_words else word for word in drawn]
             written += file.write(" ".join(drawn) + "\n")
 
 
@@ -94,6 +99,7 @@ def _groups(lines: Iterator[str], size: int) -> Iterator[list[str]]:
 CASES: dict[str, Measure] = {
     **{f"embed {ending}, pooled": embed(ending, ["--pool", "mean"]) for ending in FORMATS},
     **{f"embed {ending}, tokens": embed(ending, ["--layers", "top"]) for ending in FORMATS},
+    **{f"embed {ending}, pooled{NO_NEW_WORDS}": embed(ending, ["--pool", "mean"]) for ending in ("hdf5", "jsonl")},
     "pretrain": pretrain,
     "serve": serve,
 }
@@ -109,19 +115,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         for case in CASES if arguments.only is None else [case for case in CASES if case in arguments.only]:
             peaks[case] = {}
-            for size in SIZES:
+            fixed = case.endswith(NO_NEW_WORDS)
+            for size in (*SIZES, LARGE) if fixed else SIZES:
                 with tempfile.TemporaryDirectory(dir=name) as folder:
-                    text = Path(name) / f"{size}.txt"
+                    text = Path(name) / f"{size}-{fixed}.txt"
                     if not text.exists():
-                        make_text(text, size)
+                        make_text(text, size, new_words=0.0 if fixed else 0.01)
                     peaks[case][str(size)] = round(CASES[case](text, Path(folder)))
                 print(f"{case}, {size} MB: {peaks[case][str(size)]} MB", file=sys.stderr, flush=True)
     peaks = {case: peaks[case] for case in CASES if case in peaks}
     rows = []
     for case, values in peaks.items():
         first, middle, last = (values[str(size)] for size in SIZES)
-        rows.append([case, f"{first:,}", f"{middle:,}", f"{last:,}", f"{last - middle:+,}"])
+        large = f"{values[str(LARGE)]:,}" if str(LARGE) in values else ""
+        rows.append([case, f"{first:,}", f"{middle:,}", f"{last:,}", f"{last - middle:+,}", large])
     columns = ["peak memory, MB", *(f"{size} MB of text" for size in SIZES), f"from {SIZES[1]} to {SIZES[-1]}"]
+    columns.append(f"{LARGE} MB")
     table = provenance.markdown_table(columns, rows) + "\n\n![Peak memory against input size](memory.png)"
     report = provenance.Report("memory", "Peak memory against the size of the input", table, {"peak_mb": peaks})
     origin = provenance.collect(seed=0, command="benchmarks/bench_memory.py")
