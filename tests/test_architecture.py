@@ -1,4 +1,4 @@
-"""The tree shows the data's way: a stage imports only the stages before it, and `import elmo` stays light."""
+"""The tree follows the data flow: a stage imports only the stages before it, and `import elmo` stays light."""
 
 import ast
 import re

@@ -116,7 +116,7 @@ def test_senses_names_missing_files(tmp_path: Path, senses: Path) -> None:
     (evaluation / "senseval2").rename(evaluation / "ALL")
     for path in (evaluation / "ALL").iterdir():
         path.rename(path.with_name(path.name.replace("senseval2", "ALL")))
-    with pytest.raises(InputError, match="Evaluation_Datasets holds the set ALL alone"):
+    with pytest.raises(InputError, match="Evaluation_Datasets holds only the set ALL"):
         run("senses", str(senses), "--wordnet", str(tmp_path / "dict"), "--baselines")
 
 

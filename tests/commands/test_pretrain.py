@@ -169,13 +169,13 @@ def test_resume(model: Path) -> None:
         (
             ["--train", "TEXT", "-o", "out", "-m", "english", "--set", "model.lstm.cell_dim=2048"],
             ConfigError,
-            "model.lstm.cell_dim=2048 does nothing with -m",
+            "model.lstm.cell_dim=2048 has no effect with -m",
         ),
         (["--train", "TEXT", "-o", "out", "--tokenizer", "moses"], ConfigError, "no tokenizer 'moses'"),
         (
             ["--train", "TEXT", "-o", "out", "-m", "english", "--tokenizer", "unicode"],
             ConfigError,
-            "does nothing with -m",
+            "has no effect with -m",
         ),
         (["--train", "TEXT", "-o", "out", "--grow"], ConfigError, "--grow needs a model .* -m"),
         (["nowhere.toml", "--train", "TEXT", "-o", "out"], ConfigError, "Cannot read nowhere.toml"),

@@ -56,7 +56,7 @@ def test_an_instance_without_a_key_is_refused(senses_folder: Path) -> None:
 def test_broken_files_are_refused(senses_folder: Path) -> None:
     data = senses_folder / "semcor.data.xml"
     data.write_text(data.read_text()[:-40])
-    with pytest.raises(InputError, match="not whole XML"):
+    with pytest.raises(InputError, match="not complete XML"):
         list(read_sentences(data))
     (senses_folder / "semcor.gold.key.txt").write_text("d0.s0.t0\n")
     with pytest.raises(InputError, match=r"line 1: found 'd0\.s0\.t0'"):

@@ -14,26 +14,26 @@ from elmo.explore.wordnet import WordNet, glosses, part_of_speech
 def test_senses_stand_in_order_of_rank_not_of_the_file(wordnet_folder: Path) -> None:
     wordnet = WordNet.read(wordnet_folder)
     assert [sense.key for sense in wordnet.senses("bank", "NOUN")] == ["bank%1:17:00::", "bank%1:14:01::"]
-    assert wordnet.first_sense("bank", "n") == "bank%1:17:00::"
+    assert wordnet.senses("bank", "n")[0].key == "bank%1:17:00::"
     assert wordnet.rank("bank%1:14:01::") == 2
     assert len(wordnet) == 4
 
 
 def test_lemmas_are_found_in_any_case_and_with_spaces(wordnet_folder: Path) -> None:
     wordnet = WordNet.read(wordnet_folder.parent)
-    assert wordnet.first_sense("River bed", "NOUN") == "river_bed%1:17:00::"
+    assert wordnet.senses("River bed", "NOUN")[0].key == "river_bed%1:17:00::"
 
 
 def test_a_satellite_is_an_adjective(wordnet_folder: Path) -> None:
     wordnet = WordNet.read(wordnet_folder)
-    assert wordnet.first_sense("steep", "ADJ") == "steep%5:00:00:sharp:00"
+    assert wordnet.senses("steep", "ADJ")[0].key == "steep%5:00:00:sharp:00"
     assert part_of_speech("steep%5:00:00:sharp:00") == "ADJ"
 
 
 def test_an_unknown_lemma_or_part_of_speech_has_no_sense(wordnet_folder: Path) -> None:
     wordnet = WordNet.read(wordnet_folder)
     assert list(wordnet.senses("bank", "VERB")) == []
-    assert wordnet.first_sense("xyzzy", "NOUN") is None
+    assert wordnet.senses("xyzzy", "NOUN") == ()
 
 
 def test_the_gloss_comes_without_examples(wordnet_folder: Path) -> None:
@@ -69,6 +69,6 @@ def test_the_real_database(shared: Path) -> None:
     with opened_folder(shared / "data/wordnet-3.0/dict.tar.zst") as folder:
         wordnet = WordNet.read(folder)
         assert len(wordnet) == 206_941
-        assert wordnet.first_sense("bank", "NOUN") == "bank%1:17:01::"
+        assert wordnet.senses("bank", "NOUN")[0].key == "bank%1:17:01::"
         assert wordnet.gloss("bank%1:14:00::").startswith("a financial institution")
         assert len(wordnet.senses("play", "VERB")) == 35

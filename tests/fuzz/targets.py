@@ -203,7 +203,7 @@ def _read_wordnet(folder: Path) -> None:
     for key in ("bank%1:14:01::", "bank%1:17:00::"):
         if key in wordnet:
             wordnet.gloss(key), wordnet.rank(key)
-    wordnet.first_sense("bank", "NOUN")
+    wordnet.senses("bank", "NOUN")
 
 
 def _labelled(name: str, folder: Path) -> None:

@@ -117,7 +117,7 @@ FOUND: list[tuple[str, Change, str]] = [
     ("--set", written("a.txt", b"9" * 5000), "Cannot read the value"),
     ("SQuAD", written("a.json", b'{"data": ' + b"9" * 5000 + b"}"), "not JSON"),
     ("SNLI", written("a.jsonl", b"[" * 100_000), "line 1, is not JSON"),
-    ("senses", replaced("a.data.xml", b'encoding="UTF-8"?>', b'encoding="utf-99"?><corpus/>'), "not whole XML"),
+    ("senses", replaced("a.data.xml", b'encoding="UTF-8"?>', b'encoding="utf-99"?><corpus/>'), "not complete XML"),
     ("senses", written("a.data.xml", ENTITIES), "document type"),
     ("WordNet", written("index.sense", b"bank%1:14:01:: -5 2 20\n"), "line 1: found"),
     ("WordNet", written("index.sense", b"b\xffnk%1:14:01:: 5 2 20\n"), "not UTF-8"),

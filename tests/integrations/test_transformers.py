@@ -172,7 +172,7 @@ def test_inputs_that_do_not_fit_the_model(folder: Path) -> None:
         model(input_ids=torch.ones(1, 2, dtype=torch.long))
     inputs = tokenizer(WORDS, is_split_into_words=True, padding=True, return_tensors="pt")
     inputs["attention_mask"] = inputs["attention_mask"].flip(1)
-    with pytest.raises(InputError, match="on the right alone"):
+    with pytest.raises(InputError, match="only on the right"):
         model(**inputs)
 
 

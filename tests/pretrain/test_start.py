@@ -305,7 +305,7 @@ def test_a_word_that_a_vocabulary_file_cannot_hold_is_refused_before_training(
     project: Make, train_file: Path, line: str, word: str
 ) -> None:
     train_file.write_bytes(20 * line.encode())
-    with pytest.raises(InputError, match=f"{word} cannot stand in a vocabulary file.*Take it out of the text"):
+    with pytest.raises(InputError, match=f"{word} cannot be in a vocabulary file.*Remove it from the text"):
         project("run", "data.tokenized=true")
     assert not train_file.with_name("run").exists()
 

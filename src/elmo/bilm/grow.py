@@ -48,8 +48,8 @@ def _require_room(old: BiLMConfig, new: BiLMConfig) -> None:
     sizes_differ = (new.lstm.cell_dim, new.lstm.num_layers) != (old.lstm.cell_dim, old.lstm.num_layers)
     if sizes_differ and not (old.lstm.has_projection and new.lstm.has_projection):
         raise ConfigError(
-            "An LSTM without projection (cell_dim equal to projection_dim) can neither grow nor be what a model grows "
-            "into: only the projection can keep new parts silent."
+            "An LSTM without projection (cell_dim equal to projection_dim) cannot grow, and no model can grow "
+            "into one: new cells need a projection, whose new weights start at zero."
         )
     if new.lstm.num_layers != old.lstm.num_layers and not old.lstm.skip_connections:
         raise ConfigError("This model's LSTM has no skip connections: a new layer would change its outputs.")

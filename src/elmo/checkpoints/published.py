@@ -105,7 +105,7 @@ def obtain(model: PublishedModel, *, local_files_only: bool = False) -> Path:
     if model.is_cached:
         return model.path
     if local_files_only:
-        raise CheckpointError(f"{model.name} is not in {model.folder}; it is downloaded without local_files_only.")
+        raise CheckpointError(f"{model.name} is not in {model.folder}. Leave out local_files_only to download it.")
     with locked(model.folder):
         if not model.is_cached:
             _fetch_missing(model)

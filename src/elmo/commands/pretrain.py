@@ -68,7 +68,7 @@ def pretrain(
         raise ConfigError("--grow needs a model to enlarge: give it with -m.")
     shape = [change for change in run.overrides or () if change.startswith("model.")]
     if shape and origin.model is not None and not origin.grow:
-        raise ConfigError(f"--set {shape[0]} does nothing with -m: the model has its shape. --grow enlarges it.")
+        raise ConfigError(f"--set {shape[0]} has no effect with -m: the model keeps its shape. --grow enlarges it.")
     default: str | PretrainSettings = "small"
     if origin.model is not None:
         default = PretrainSettings(origin=OriginSettings(model=origin.model, grow=origin.grow))

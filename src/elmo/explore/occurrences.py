@@ -21,7 +21,7 @@ class Occurrence:
 
 
 def read_occurrences(path: str | Path = EXAMPLES) -> list[Occurrence]:
-    """Occurrences from lines of word, sense and sentence, tabs between them."""
+    """Occurrences from lines of word, sense and sentence, separated by tabs."""
     occurrences = []
     for number, line in numbered_lines(path):
         if not line.strip() or line.startswith("#"):
@@ -30,7 +30,7 @@ def read_occurrences(path: str | Path = EXAMPLES) -> list[Occurrence]:
         tokens = tuple(fields[-1].split())
         places = [place for place, token in enumerate(tokens) if token.lower() == fields[0].lower()]
         if len(fields) != 3 or len(places) != 1:
-            expected = "a word, a sense and a sentence, tabs between them, with the word once as a token of its own"
+            expected = "a word, a sense and a sentence, separated by tabs, with the word once as a token of its own"
             raise bad_line(path, number, repr(line), expected)
         occurrences.append(Occurrence(fields[0], fields[1], tokens, places[0]))
     return require_examples(path, occurrences, "sentence with a word and its sense")

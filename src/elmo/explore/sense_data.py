@@ -112,7 +112,7 @@ def sense_sets(folder: Path, stack: ExitStack) -> tuple[SenseSet, list[SenseSet]
     evaluation = [each for each in find_sets(place) if each.name != "ALL"]
     if not evaluation:
         raise InputError(
-            f"{unpacked[0] if unpacked else packed[0]} holds the set ALL alone; expected the sets that it is made of, "
+            f"{unpacked[0] if unpacked else packed[0]} holds only the set ALL; expected the sets that it is made of, "
             "such as senseval2."
         )
     return SenseSet.open(corpora[0]), evaluation
@@ -163,7 +163,9 @@ def read_sentences(path: str | Path) -> Iterator[SenseSentence]:
                     element.clear()
         parser.close()
     except ElementTree.ParseError as error:
-        raise InputError(f"{path} is not whole XML ({error}); expected the format of Raganato et al. 2017.") from error
+        raise InputError(
+            f"{path} is not complete XML ({error}); expected the format of Raganato et al. 2017."
+        ) from error
 
 
 def _without_doctype(path: str | Path) -> Iterator[str]:

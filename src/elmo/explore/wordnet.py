@@ -83,11 +83,6 @@ class WordNet:
         """The candidates, first sense first; none if WordNet lacks the lemma. Tags: NOUN VERB ADJ ADV, or n v a r."""
         return self._senses.get((lemma.lower().replace(" ", "_"), _TAGS.get(tag, tag)), ())
 
-    def first_sense(self, lemma: str, tag: str) -> str | None:
-        """The key that WordNet lists first."""
-        senses = self.senses(lemma, tag)
-        return senses[0].key if senses else None
-
     def rank(self, key: str) -> int:
         """A key's place among the senses of its lemma."""
         return self._by_key[key].rank
@@ -98,8 +93,8 @@ class WordNet:
         path = self.folder / _DATA_FILE[sense.part_of_speech]
         if not path.is_file():
             raise InputError(
-                f"There is no {path.name} beside {self.folder}'s index.sense; glosses stand there. Name a whole WordNet"
-                " 3.0 (Debian: apt install wordnet-base wordnet-sense-index)."
+                f"There is no {path.name} beside {self.folder}'s index.sense, so there are no glosses. Name a complete "
+                "WordNet 3.0 (Debian: apt install wordnet-base wordnet-sense-index)."
             )
         with path.open("rb") as data:
             data.seek(sense.offset)

@@ -161,7 +161,7 @@ class ElmoModel:
         """
         self._loaded()
         if isinstance(data, str) or not all(isinstance(sentence, str) for sentence in data):
-            raise InputError("Sentences must be a list of strings, the words apart by blanks.")
+            raise InputError("Sentences must be a list of strings, with words separated by spaces.")
         return [self._substitutes(sentence.split(), topn, nodelimiters) for sentence in data]
 
     @torch.no_grad()

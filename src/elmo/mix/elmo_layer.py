@@ -71,7 +71,7 @@ class ElmoLayer(nn.Module):
         super().__init__()
         self.layers = check_layers(layers, bilm.config.num_layers)
         if places < 1:
-            raise ConfigError(f"places is {places}; expected 1 or more, one for every place where ELMo is put in.")
+            raise ConfigError(f"places is {places}; expected 1 or more, one for every place that uses ELMo.")
         self.bilm = bilm
         self.keep_markers = keep_markers
         self.dropout = nn.Dropout(dropout)

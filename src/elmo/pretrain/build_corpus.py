@@ -190,7 +190,7 @@ def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:
     where = f"{text.role} {text.source.name}"
     if not tally.counts and text.hold_out and text.role == "heldout":
         raise InputError(
-            f"Every {text.hold_out}th line is kept to measure on, but {_names(text.files)} has fewer lines with words. "
+            f"Every {text.hold_out}th line is held out, but {_names(text.files)} has fewer lines with words. "
             "Give text of its own with --heldout, or a lower --set data.hold_out=N (0 measures nothing)."
         )
     if not tally.counts:

@@ -78,7 +78,9 @@ class DataSettings(Settings):
             names = [source.name for source in sources]
             for name in names:
                 if names.count(name) > 1 or name in _RESERVED_NAMES:
-                    raise ConfigError(f"data.{role}: the name of a source is {name!r}; expected a name of its own.")
+                    raise ConfigError(
+                        f"data.{role}: the name of a source is {name!r}; expected a different name for each source."
+                    )
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class OutputFolder:
         if not is_local(self._filesystem) and (pattern := sorted(set("[]*?") & set(self._path))):
             # fsspec reads names as patterns wherever it moves or removes: another folder's files might go.
             raise ConfigError(
-                f"{self.url} holds {' '.join(pattern)}, which stands for other characters on this file system. "
+                f"{self.url} holds {' '.join(pattern)}, which this file system reads as a pattern. "
                 "Choose a folder without [ ] * ?."
             )
         finished = self._finished()

@@ -106,7 +106,7 @@ def _find(given: str) -> list[str]:
         else:
             found = sorted(name for name in filesystem.glob(path) if filesystem.isfile(name))
     except OSError as error:
-        raise InputError(f"Cannot look into {given}: {error}. Check the address and the right to read it.") from error
+        raise InputError(f"Cannot list {given}: {error}. Check the address and the permission to read it.") from error
     if not found:
         raise InputError(f"There is no file {given}. Check the address; a pattern needs quotes in the shell.")
     return [name if is_local(filesystem) else filesystem.unstrip_protocol(name) for name in found]

@@ -119,8 +119,8 @@ def row_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
         raise ConfigError(
-            f"The output has a column {twice[0]!r} of its own, so the input's cannot be there under that name. Rename "
-            "it, or do not keep it."
+            f"The output has a column {twice[0]!r} of its own, so the input's column of that name cannot be kept. "
+            "Rename it, or do not keep it."
         )
     return schema
 
@@ -212,7 +212,7 @@ def _open(partition: Partition) -> Iterator[io.BufferedReader]:
     if size != partition.source_bytes:
         raise InputError(
             f"{partition.source} has {size:,} bytes, but had {partition.source_bytes:,} when the run was planned. "
-            "Leave the input alone while it is read; then run the command again."
+            "Do not change the input while it is read; then run the command again."
         )
     with io.BufferedReader(filesystem.open(path, "rb"), _BLOCK) as file:
         yield file

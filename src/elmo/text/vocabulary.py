@@ -42,8 +42,8 @@ class Vocabulary:
         if len(self._ids) != len(self.words):
             first = next(word for index, word in enumerate(self.words) if self._ids[word] != index)
             raise InputError(
-                f"The vocabulary holds the token {first!r} twice; every token must stand there once. Take the file "
-                "that the model was trained with: ids are line numbers, and without this line all after it would shift."
+                f"The vocabulary holds the token {first!r} twice; every token must occur once. Use the file "
+                "that the model was trained with: ids are line numbers, and all ids after this line would shift."
             )
         missing = [token for token in self.special_tokens if token not in self._ids]
         if missing:
@@ -94,11 +94,11 @@ class Vocabulary:
         text = read_whole(Source(Path(path)), max_characters=_MAX_CHARACTERS)
         words = [line.strip(_EDGES) for line in text.rstrip(_EDGES).split("\n")]
         if words == [""]:
-            raise InputError(f"The vocabulary {path} is empty; it must hold one token a line, {unknown} among them.")
+            raise InputError(f"The vocabulary {path} is empty; it must hold one token per line, including {unknown}.")
         if "" in words:
             raise InputError(
-                f"Line {words.index('') + 1} of the vocabulary {path} is empty; every line must hold one. "
-                "Remove the line, or put back the token that stood there (ids are line numbers)."
+                f"Line {words.index('') + 1} of the vocabulary {path} is empty; every line must hold a token. "
+                "Remove the line, or restore its token (ids are line numbers)."
             )
         kept = tuple(word for word in words if word != SKIPPED_LINE)
         try:
@@ -111,8 +111,8 @@ class Vocabulary:
         for word in self.words:
             if "\n" in word or word != word.strip(_EDGES) or word in ("", SKIPPED_LINE):
                 raise InputError(
-                    f"The token {word!r} cannot stand in a vocabulary file, which holds one token a line, "
-                    "without space at its ends. Take it out of the text."
+                    f"The token {word!r} cannot be in a vocabulary file, which holds one token per line, "
+                    "without space at its ends. Remove it from the text."
                 )
 
     def save(self, path: str | Path) -> None:

@@ -45,7 +45,7 @@ def test_paths_patterns_and_order(tmp_path: Path) -> None:
         ([], "No input"),
         (["-", "-"], "only once"),
         ("nowhere.txt", "There is no file nowhere.txt"),
-        ("*.nothing", "No file fits"),
+        ("*.nothing", "No file matches"),
         (".", "is a folder"),
         ("A sentence that someone gave instead of a file. " * 100, "pipe it in"),
     ],

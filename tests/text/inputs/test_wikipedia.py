@@ -214,7 +214,7 @@ DAMAGED = {
     "latin1.xml": (GOOD.replace(b"Some", "Söme".encode("latin-1")), "not well-formed"),
     "bomb.xml": (BOMB, "document type declaration"),
     "entity.xml": (GOOD.replace(b"Some", b"&some;"), "undefined entity"),
-    "other.xml": (b"<html><body>Text</body></html>", "no MediaWiki dump: its first element is <html>"),
+    "other.xml": (b"<html><body>Text</body></html>", "not a MediaWiki dump: its first element is <html>"),
     "blank.xml": (b" \n", "ends too early"),
     "tag.xml": (HEAD.encode() + b"<page " + b"a" * (2 << 20), "tag or comment at byte 94"),
 }

@@ -104,7 +104,7 @@ def select(name: str | None = None) -> KernelInfo:
     elif forced not in ("", *variants()):
         raise ConfigError(f"ELMO_KERNEL is {forced!r}; expected one of {', '.join(variants())}, off.")
     elif library.elmo_choose(forced.encode()) != 0:
-        raise ConfigError(f"ELMO_KERNEL asks for {forced}, which this processor does not have; unset it.")
+        raise ConfigError(f"ELMO_KERNEL is {forced}, which this processor does not support; unset it.")
     else:
         found = library.elmo_name().decode()
         _Chosen.info = KernelInfo(found, f"forced to {forced}" if forced else "the fastest this processor has")

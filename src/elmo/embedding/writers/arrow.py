@@ -47,7 +47,7 @@ def sentence_schema(layout: OutputLayout) -> pa.Schema:
 OFFSET_COLUMNS = ("starts", "stops")
 _TABLE_BYTES = 4 << 20
 _GROUP_BYTES = 16 << 20
-"""Of a row group: Arrow takes up to 12 bytes more for each number of a nested list while it writes one."""
+"""The size of a row group: while Arrow writes one, it needs up to 12 bytes more for each number of a nested list."""
 
 
 def vector_columns(layout: OutputLayout) -> list[str]:

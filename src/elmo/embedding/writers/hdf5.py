@@ -24,7 +24,7 @@ from elmo.storage.hdf5_file import checked_hdf5, limit_cache
 SENTENCE_INDEX = "sentence_to_index"
 TOKENS, ROW = "tokens", "row"
 LARGEST_SENTENCE_INDEX = 256 << 20
-"""Characters; the index is one string that readers must hold whole, and beyond this it is left out."""
+"""Characters. Readers load the index as one string, so a larger one is left out."""
 _CACHE_STEP = 1024
 
 _TEXT_DTYPE = h5py.string_dtype("utf-8")
@@ -100,7 +100,7 @@ class Hdf5Part:
 
 
 def _reserve_index(file: h5py.File, size: int) -> int:
-    """Make the dataset of the index without content; returns the place of its bytes in the file."""
+    """Create the dataset of the index without content; returns the offset of its bytes in the file."""
     options = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     options.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     options.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
@@ -109,9 +109,9 @@ def _reserve_index(file: h5py.File, size: int) -> int:
 
 
 def _join_indices(parts: Sequence[Path], target: Path, place: int) -> None:
-    """Write one JSON object of all, which HDF5 could write only from memory.
+    """Join the indices of the parts to one JSON object, which HDF5 itself could write only from memory.
 
-    A sentence may stand in several parts; JSON readers take the last, as they should.
+    A sentence may be in several parts; JSON readers take the last one, as intended.
     """
     with target.open("rb+") as file:
         file.seek(place)

@@ -26,7 +26,7 @@ class Npy:
             )
         if layout.has_ids or layout.keep or layout.compress:
             found = "--compress" if layout.compress else "--id-column and --keep"
-            raise ConfigError(f"An .npy file holds an array alone; it cannot hold {found}. Write .parquet.")
+            raise ConfigError(f"An .npy file holds only an array; it cannot hold {found}. Write .parquet.")
 
     def open_part(self, path: Path, layout: OutputLayout) -> NpyPart:
         return NpyPart(path, layout)

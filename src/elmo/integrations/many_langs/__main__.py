@@ -2,7 +2,7 @@
 
 It writes PREFIX.lyLAYER.hdf5 and PREFIX.lyLAYER.txt. In the hdf5 files, the key of a sentence is its tokens joined by
 tabs, with `$period$` for `.` and `$backslash$` for `/`; a sentence that occurs again is left out. In the text files,
-each line has a token and its numbers, with tabs between, and an empty line ends a sentence.
+each line has a token and its numbers, separated by tabs, and an empty line ends a sentence.
 
 What differs: sentences are in the order of the input, every output format gets every layer, and the state is reset
 between sentences, so `--batch_size` does not change the numbers.
@@ -80,7 +80,7 @@ def _listed(given: str, known: Sequence[str], option: str) -> list[str]:
     values = given.split(",")
     unknown = [value for value in values if value not in known]
     if unknown:
-        raise ConfigError(f"{option} is {given!r}; expected some of {', '.join(known)}, with commas between.")
+        raise ConfigError(f"{option} is {given!r}; expected some of {', '.join(known)}, separated by commas.")
     return values
 
 
@@ -89,11 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m elmo.integrations.many_langs", description=main.__doc__)
     command = parser.add_subparsers(required=True, metavar="test").add_parser("test", description=main.__doc__)
     command.add_argument("--input", required=True, help="the file to embed")
-    command.add_argument("--input_format", default="plain", choices=_INPUT_FORMATS, help="default: plain, tabs between")
+    command.add_argument(
+        "--input_format", default="plain", choices=_INPUT_FORMATS, help="default: plain, separated by tabs"
+    )
     command.add_argument("--model", required=True, help="the model's folder, or anything that elmo.load opens")
     command.add_argument("--output_prefix", required=True, help="what the names of the written files begin with")
     command.add_argument("--output_format", default="hdf5", help="hdf5, txt, or both with a comma (default: hdf5)")
-    command.add_argument("--output_layer", default="-1", help="0, 1, 2, -1 for their mean, -2 for all; commas between")
+    command.add_argument(
+        "--output_layer", default="-1", help="0, 1, 2, -1 for their mean, -2 for all; separated by commas"
+    )
     command.add_argument("--batch_size", "--batch", type=int, default=1, help="accepted; does not change the numbers")
     command.add_argument("--gpu", type=int, default=-1, help="the number of a GPU (default: -1, the CPU)")
     given = parser.parse_args(arguments)

@@ -166,7 +166,7 @@ class ElmoModel(ElmoPreTrainedModel):
         ids = torch.cat([column.long() for column in columns], dim=-1)
         mask = (ids > 0).any(dim=-1) if attention_mask is None else attention_mask.bool()
         if (mask[:, 1:] & ~mask[:, :-1]).any():
-            raise InputError("attention_mask has padding before words; ELMo takes padding on the right alone.")
+            raise InputError("attention_mask has padding before words; ELMo takes padding only on the right.")
         return ids, mask
 
     def _batch(self, ids: Tensor, mask: Tensor) -> TokenBatch:

@@ -86,7 +86,9 @@ def _table_records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             _fields(path, line, dict.fromkeys(header, ""))
         elif text.strip():
             if len(cells) != len(header):
-                raise bad_line(path, line, f"{len(cells)} columns", f"{len(header)}, like the header (tabs between)")
+                raise bad_line(
+                    path, line, f"{len(cells)} columns", f"{len(header)}, like the header (separated by tabs)"
+                )
             yield line, dict(zip(header, cells, strict=True))
     if header is None:
         raise InputError(f"{path} is empty; expected a header line and sentence pairs.")

@@ -136,7 +136,7 @@ def _sources_of(entry: str) -> list[Source]:
         found = [Path(name) for name in sorted(glob.glob(entry, recursive=True))]  # noqa: PTH207 (absolute patterns)
         if files := [Source(path) for path in found if path.is_file()]:
             return files
-        raise InputError(f"No file fits the pattern {entry}. Check it against the folder's contents.")
+        raise InputError(f"No file matches the pattern {entry}. Check it against the folder's contents.")
     # The end of a long path is its name; a text given by mistake need not be shown whole.
     shown = entry if len(entry) <= 160 else f"{entry[:60]}...{entry[-97:]}"
     raise InputError(f"There is no file {shown}. Check the path; to give text itself, pipe it in and name the input -.")
@@ -175,7 +175,7 @@ def read_located_lines(source: Source, progress: ReadProgress) -> Iterator[Line]
                 where = f"the line at byte {offset:,}" if source.start else f"line {number}"
                 raise InputError(
                     f"{source.name}: {where} has more than {MAX_LINE_BYTES:,} bytes. Expected one sentence or "
-                    "record a line; running text without line ends is read with --format text."
+                    "record per line; give --format text for running text without line ends."
                 )
             try:
                 text = raw.decode("utf-8")

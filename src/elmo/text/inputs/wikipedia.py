@@ -119,7 +119,7 @@ class _Dump:
     def _open(self, name: str, attributes: dict[str, str]) -> None:
         if self._root is None and name != "mediawiki":
             raise InputError(
-                f"{self._source.name} is XML, but no MediaWiki dump: its first element is <{name}>, expected "
+                f"{self._source.name} is XML, but not a MediaWiki dump: its first element is <{name}>, expected "
                 "<mediawiki>. Extract the text from it first, one sentence per line."
             )
         self._root = self._root or name
