@@ -1,4 +1,4 @@
-"""The documentation tells the truth: its programs run, its commands and options exist, and the site builds."""
+"""The documentation is correct: its programs run, its commands and options exist, and the site builds."""
 
 import bz2
 import os

@@ -1,4 +1,4 @@
-"""Results carry where they come from."""
+"""Results record where they come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people and programs expect beside the code: one version, valid workflows, a citation, a container's recipe."""
+"""Files that people and programs expect beside the code: one version, valid workflows, a citation, a Dockerfile."""
 
 import re
 import shutil

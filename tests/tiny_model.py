@@ -1,4 +1,4 @@
-"""A small random biLM as a folder, for tests that need a model that can be named and no model that knows anything."""
+"""A small random biLM as a folder, for tests that need a model with a name but not a trained one."""
 
 from pathlib import Path
 

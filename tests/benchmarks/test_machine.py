@@ -1,4 +1,4 @@
-"""Running measurements in processes of their own, and seeing what else runs."""
+"""Measurements run in separate processes, and other busy processes are detected."""
 
 import subprocess
 import sys

@@ -31,7 +31,7 @@ EFML = ["efml/word_char", "efml/char_only", "efml/word_only"]
 
 @pytest.fixture(params=["torch", "kernel"], autouse=True)
 def path_taken(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The readable form, and the fast one that runs by default."""
+    """The reference, and the kernels that run by default."""
     binding.select("off" if request.param == "torch" else None)
     with torch.inference_mode():
         yield

@@ -1,4 +1,4 @@
-"""A grown biLM computes what it did, and every new part of it can learn."""
+"""A grown biLM has the outputs of the smaller one, and every new weight gets a gradient."""
 
 from __future__ import annotations
 

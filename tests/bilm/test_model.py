@@ -1,4 +1,4 @@
-"""Where the biLM runs: the kernels on the CPU, the readable form on every other device."""
+"""Where the biLM runs: the kernels on the CPU, the reference on every other device."""
 
 from __future__ import annotations
 

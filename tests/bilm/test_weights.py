@@ -1,4 +1,4 @@
-"""Every change of a weight is noticed by the copies that were made from it."""
+"""Copies made from a weight detect every change of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zips that mean harm are refused before anything is written."""
+"""Malicious zips are refused before anything is written."""
 
 import stat
 import zipfile

@@ -1,4 +1,4 @@
-"""Bad models given to the real command: one sentence, exit code 2, nothing left behind."""
+"""Bad models given to the real command: one error message, exit code 2, no files left."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""`elmo embed` as real processes: what goes in comes out, bad input gets one sentence, a killed run goes on."""
+"""`elmo embed` in real processes: every format, one error message for bad input, resume after a kill."""
 
 import io
 import json

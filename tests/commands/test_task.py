@@ -1,4 +1,4 @@
-"""`elmo task` by the real command: train, evaluate, predict, and one sentence for bad input."""
+"""`elmo task` by the real command: train, evaluate, predict, and one error message for bad input."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The Embedder: equal to the biLM itself, pure in `reset`, exact in pieces, careful with memory."""
+"""The Embedder: equal to the biLM, independent of order in `reset`, exact in pieces, bounded in memory."""
 
 import copy
 import json
@@ -302,7 +302,7 @@ def test_models_of_other_number_types(
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.skipif(not binding.available(), reason="the readable path follows autocast, as torch's modules do")
+@pytest.mark.skipif(not binding.available(), reason="the reference follows autocast, as torch's modules do")
 def test_autocast_changes_nothing(bilm: PretrainedBiLM, dtype: torch.dtype) -> None:
     embedder, expected = Embedder(bilm), Embedder(bilm).embed(SENTENCES)
     with torch.autocast("cpu", dtype):

@@ -1,4 +1,4 @@
-"""Folders, packed or not."""
+"""Folders, plain or in an archive."""
 
 from __future__ import annotations
 

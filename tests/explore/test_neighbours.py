@@ -1,4 +1,4 @@
-"""Asking an index."""
+"""Queries of an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures: a clear word about a missing library or a wrong name."""
+"""Plots: clear errors for a missing library or a wrong file name."""
 
 import sys
 from pathlib import Path

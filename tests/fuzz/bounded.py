@@ -1,4 +1,4 @@
-"""A hang becomes an error, and so does taking gigabytes."""
+"""Turns a hang, or the use of gigabytes, into an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fuzzing found, each as the smallest change of a sample that showed it: kept so that it stays mended."""
+"""Faults that fuzzing found, each as the smallest change of a sample that showed it."""
 
 from __future__ import annotations
 

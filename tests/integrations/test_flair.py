@@ -1,4 +1,4 @@
-"""In Flair's own sentences, stacks and taggers."""
+"""ELMo in Flair's own sentences, stacks and taggers."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The Hub's own client against a small Hub in this process: what is pushed comes back by its name."""
+"""The Hub's own client against a small Hub in this process: pushed models load by their names."""
 
 import base64
 import hashlib

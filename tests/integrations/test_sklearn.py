@@ -1,4 +1,4 @@
-"""scikit-learn's own tools do with the vectorizer what they do with theirs."""
+"""The vectorizer works with scikit-learn's own tools."""
 
 import pickle
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Both ways of batching: what is read, and that a position is enough to go on."""
+"""Both kinds of batches: what they contain, and that a position is enough to resume."""
 
 from itertools import chain, pairwise
 from typing import Any

@@ -1,4 +1,4 @@
-"""Text -> ids: what is stored, what is skipped, when it is made again."""
+"""Text -> ids: what is stored, what is skipped, when it is built again."""
 
 import gzip
 import lzma

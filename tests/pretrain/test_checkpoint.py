@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not at all, pruned, refused when damaged or without room."""
+"""Checkpoints: written atomically, pruned, refused when damaged or when the disk is full."""
 
 import resource
 import subprocess

@@ -1,4 +1,4 @@
-"""Real processes, killed: `kill -9` at random moments, Ctrl-C, and going on in one or more processes."""
+"""Real processes: `kill -9` at random moments, Ctrl-C, and resuming in one or more processes."""
 
 import json
 import os

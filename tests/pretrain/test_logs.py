@@ -1,4 +1,4 @@
-"""The logs on a disk without room, and TensorBoard's; the JSONL log is tested with the loop and the killed runs too."""
+"""The logs on a full disk, and TensorBoard's; the JSONL log is tested with the loop and the killed runs too."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The loop: going on exactly, the best model, stopping early, stopping on nonsense."""
+"""The loop: exact resume, the best model, early stopping, divergence."""
 
 import math
 from collections.abc import Callable

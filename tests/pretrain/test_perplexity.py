@@ -1,4 +1,4 @@
-"""Held-out perplexity: by hand, whatever the batches, and by the command's own way."""
+"""Held-out perplexity: equal to a computation by hand, for any batches and processes."""
 
 import math
 from collections.abc import Callable

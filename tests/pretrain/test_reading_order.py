@@ -1,4 +1,4 @@
-"""Shuffles that are computed: every sentence once, every epoch anew."""
+"""Computed shuffles: every sentence once per epoch, in a new order."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Beginning and going on: what fits together and what is refused."""
+"""Starting and resuming runs: what fits together and what is refused."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""A corpus becomes partitions: the same rows as one call gives, each once, whole, and not again."""
+"""A corpus becomes partitions: the rows of one call, each once, written atomically and not repeated."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Two runs at once into one folder: neither spoils the other's work."""
+"""Two runs at the same time into one folder do not damage each other's output."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Every row of the input is in one partition, whatever the cut; the names follow the contents."""
+"""Every row of the input is in exactly one partition; the names follow the contents."""
 
 import gzip
 import re

@@ -1,4 +1,4 @@
-"""The rows of any cut, put together, are the rows of the file; their ids lead back to it."""
+"""The rows of all partitions together are the rows of the file, and their ids refer to it."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""How texts of many clients become batches: what runs together, and who waits for whom."""
+"""How texts of many clients become batches: what runs together, and which request waits."""
 
 from __future__ import annotations
 

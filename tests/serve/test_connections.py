@@ -1,4 +1,4 @@
-"""Connections that are idle, half sent, never read, too many or from a foreign page, on real sockets."""
+"""Connections that are idle, incomplete, never read, too many or from another origin, on real sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task models behind the service: learned by heart from a few examples, served, asked."""
+"""Task models behind the service: overfitted to a few examples, then served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests tell contents apart, and nothing else."""
+"""Digests depend on the content alone."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""JSON files: good, and bad in every way."""
+"""JSON files: valid ones, and every kind of invalid one."""
 
 from pathlib import Path
 

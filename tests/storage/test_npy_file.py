@@ -1,4 +1,4 @@
-"""Arrays in .npy files: mapped if they are what was expected, refused before memory is taken otherwise."""
+"""Arrays in .npy files: mapped if they are as expected, otherwise refused before memory is allocated."""
 
 from pathlib import Path
 

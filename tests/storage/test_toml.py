@@ -1,4 +1,4 @@
-"""TOML files and values: good, and with what would take recursion, memory or hours to read."""
+"""TOML files and values: valid ones, and ones that would need recursion, memory or hours to read."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The sentence splitter: hard cases of English, exact places, and the same result however the text comes in."""
+"""The sentence splitter: hard cases of English, exact offsets, and the same result for any size of pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tokeniser: the training text's convention, exact places, other scripts, and how far it agrees with UD-EWT."""
+"""The tokenizer: the convention of the training text, exact offsets, other scripts, and agreement with UD-EWT."""
 
 from __future__ import annotations
 

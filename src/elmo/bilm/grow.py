@@ -1,4 +1,4 @@
-"""A biLM -> a larger one that computes the same, so that training goes on where the smaller one stopped.
+"""A biLM -> a larger one that computes the same, so that training continues where the smaller one stopped.
 
     cells     new ones read like any others, but the projection does not listen to them yet
     filters   new ones find something in a word, but nothing listens to them yet

@@ -15,7 +15,7 @@ from elmo.bilm.token_encoder import CharCnn, Highway
 
 @torch.no_grad()
 def initialise(bilm: BiLM, generator: torch.Generator | None = None) -> None:
-    """Draw every weight anew."""
+    """Draw new values for every weight."""
     encoder = bilm.token_encoder
     if encoder.word_embedding is not None:
         encoder.word_embedding.weight.normal_(

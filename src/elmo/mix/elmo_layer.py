@@ -121,7 +121,7 @@ class ElmoLayer(nn.Module):
         return [mix.gamma.item() for mix in self._typed_mixes]
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the biLM and the mixes: a folder that needs nothing else. Each file appears whole or not at all."""
+        """Write the biLM and the mixes: a folder that needs nothing else. Each file is written atomically."""
         folder = Path(folder)
         self.bilm.save_pretrained(folder)
         native.write_tensors(self.mixes.state_dict(), folder / _WEIGHTS_FILE)

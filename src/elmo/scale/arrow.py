@@ -59,7 +59,7 @@ class ArrowSettings:
     align: str | None = None
     """A language of the aligned models or the file of a mapping matrix, which every worker can open."""
     batch_tokens: int = DEFAULT_BATCH_TOKENS
-    """Tokens in work at once."""
+    """Tokens computed at once."""
     max_bytes: int = 64 << 20
     """Vectors in one batch that comes out; a single longer row goes alone."""
 

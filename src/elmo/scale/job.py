@@ -7,7 +7,7 @@ An engine is a function that gives each partition to a `PartitionWorker` of some
 order. It need not be exact: a partition that is embedded twice, or whose worker dies, is written once and whole.
 
 Partitions rather than rows go through the engine. The text is read where it is embedded and the vectors, a hundred
-times as large, are written from there: the engine moves next to nothing, and a retry replaces a file by the same file.
+times as large, are written from there: the engine moves very little data, and a retry replaces a file by the same file.
 """
 
 from __future__ import annotations

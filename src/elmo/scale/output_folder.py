@@ -1,7 +1,7 @@
 """A folder of finished partitions on any file system, and what a second run may take for done.
 
     _elmo.json       what the vectors depend on; another run with other settings is refused
-    _partial/        partitions in work, each under the name of the process that writes it
+    _partial/        partitions being written, each under the name of the process that writes it
     *.parquet        finished partitions, moved here whole
     _SUCCESS         empty; there when all partitions are
 

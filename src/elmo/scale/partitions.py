@@ -1,4 +1,4 @@
-"""Input files -> partitions: the pieces that engines hand out and that are embedded whole or not at all.
+"""Input files -> partitions: the pieces that engines distribute, each embedded into one file, atomically.
 
     plan_partitions(["s3://bucket/books/*.txt", "reviews.parquet"], num_bytes=8 << 20)
 

@@ -35,10 +35,10 @@ def ray_engine(*, address: str | None = None, workers: int = 0) -> Engine:
         started = _connect(address, num_cpus=workers * job.threads)
         try:
             machines = _machine_cpus()
-            # Ray waits for ever for room for an actor that asks for more CPUs than any machine has.
+            # Ray waits forever for room for an actor that asks for more CPUs than any machine has.
             actor_cpus = min(job.threads, max(machines))
             count = min(workers or sum(cpus // actor_cpus for cpus in machines), len(partitions))
-            # A block for each partition, or the first actors would be handed most of the work at once.
+            # A block for each partition, or the first actors would get most of the work at once.
             items = ray.data.from_items(list(map(asdict, partitions)), override_num_blocks=len(partitions))
             reports = items.map(
                 _Actor, fn_constructor_args=(job,), compute=ray.data.ActorPoolStrategy(size=count), num_cpus=actor_cpus

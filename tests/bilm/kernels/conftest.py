@@ -1,4 +1,4 @@
-"""Every variant that this processor has is tested, each against the readable modules in float64."""
+"""Every variant that this processor supports is tested against the reference modules in float64."""
 
 from __future__ import annotations
 

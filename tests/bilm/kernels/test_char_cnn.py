@@ -1,4 +1,4 @@
-"""Fast = readable: the character CNN's values and gradients, over words, filters and schemes."""
+"""Kernel = reference: the character CNN's values and gradients, over words, filters and schemes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ configs = st.builds(
     codepoints=st.booleans(),
     cut=st.booleans(),
 )
-def test_equals_the_readable_path(
+def test_equals_the_reference(
     variant: str, words: list[str], config: CharCnnConfig, max_characters: int, codepoints: bool, cut: bool
 ) -> None:
     """Also with the padding left off, words that fill all places, and rows that are no token."""

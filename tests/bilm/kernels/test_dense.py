@@ -1,4 +1,4 @@
-"""Fast = readable: highway layers with gradients, linear layers without."""
+"""Kernel = reference: highway layers with gradients, linear layers without."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def gradients(highway: Highway, x: Tensor, direction: Tensor) -> tuple[Tensor, t
 
 @PROPERTY
 @given(rows=st.integers(1, 120), dim=st.integers(1, 150), threads=st.sampled_from([1, 2]))
-def test_highway_equals_the_readable_one(variant: str, rows: int, dim: int, threads: int) -> None:
+def test_highway_equals_the_reference(variant: str, rows: int, dim: int, threads: int) -> None:
     torch.manual_seed(rows)
     highway, x, direction = Highway(dim), torch.randn(rows, dim), torch.randn(rows, dim)
     # Where relu bends, rounding decides which of its two slopes is taken; neither is wrong.

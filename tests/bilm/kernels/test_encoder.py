@@ -1,4 +1,4 @@
-"""Fast = readable: the whole token encoder without gradients."""
+"""Kernel = reference: the whole token encoder without gradients."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def exact(encoder: TokenEncoder, words: WordTable) -> Tensor:
     projection=st.integers(1, 150),
     threads=st.sampled_from([1, 2]),
 )
-def test_equals_the_readable_path(
+def test_equals_the_reference(
     variant: str, words: list[str], cnn: CharCnnConfig, projection: int, threads: int
 ) -> None:
     encoder, spelt = make_encoder(cnn, projection), table(words)

@@ -1,4 +1,4 @@
-"""Fast = readable: both directions without gradients, over shapes, lengths, clips, skips and states."""
+"""Kernel = reference: both directions without gradients, over shapes, lengths, clips, skips and states."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def readable(model: BiLM, *arguments: Tensor, state: BiLMState | None, keep_mark
 
 
 def assert_equal(fast: BiLMOutput, exact: BiLMOutput, tolerance: float) -> None:
-    assert exact.layers.dtype == torch.float64, "the readable path must have run"
+    assert exact.layers.dtype == torch.float64, "the reference must have run"
     assert torch.equal(fast.mask, exact.mask)
     assert fast.layers.shape == exact.layers.shape
     for ours, theirs in (
@@ -82,7 +82,7 @@ batches = st.lists(st.integers(2, 12), min_size=1, max_size=60)
     state_kind=st.sampled_from(["none", "rows", "one"]),
     keep_markers=st.booleans(),
 )
-def test_equals_the_readable_path(
+def test_equals_the_reference(
     variant: str,
     config: LstmConfig,
     lengths: list[int],
@@ -178,7 +178,7 @@ def test_weights_changed_in_place_are_packed_again(variant: str) -> None:
     assert_equal(after, readable(model, *arguments, state=None, keep_markers=False), 1e-5)
 
 
-def test_gradients_take_the_readable_path(variant: str) -> None:
+def test_gradients_use_the_reference(variant: str) -> None:
     model = make_model(LstmConfig(cell_dim=16, projection_dim=8))
     output = model.contextualize(*random_batch([5, 4], 10, 8, 3))
     assert output.layers.requires_grad

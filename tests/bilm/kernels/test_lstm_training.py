@@ -1,4 +1,4 @@
-"""Fast = readable under autograd: every gradient of the C layer against the readable one in float64."""
+"""Kernel = reference under autograd: every gradient of the C layer, in float64."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ lstm_configs = st.builds(
     spare=st.integers(0, 2),
     seed=st.integers(0, 1000),
 )
-def test_gradients_equal_the_readable_ones(
+def test_gradients_equal_the_reference(
     variant: str, config: LstmConfig, lengths: list[int], spare: int, seed: int
 ) -> None:
     torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Packed matrices in every precision: their products are right to the last bit that the format has."""
+"""Packed matrices in every precision: their products are exact in that format."""
 
 from __future__ import annotations
 

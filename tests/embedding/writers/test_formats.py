@@ -1,4 +1,4 @@
-"""Every format: what goes in comes out again, from one part and from many."""
+"""Every format: records read back as they were written, from one part and from many."""
 
 import gzip
 import json

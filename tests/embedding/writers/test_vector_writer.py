@@ -1,4 +1,4 @@
-"""Stopping and going on: nothing lost, nothing doubled, nothing half under the final name."""
+"""Stop and resume: no record is lost or written twice, and the final name never has a partial file."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What users take with them: curl, Python, links, JSON, pictures."""
+"""Copying and downloading: curl, Python, links, JSON, pictures."""
 
 from __future__ import annotations
 
