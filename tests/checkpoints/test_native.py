@@ -1,6 +1,7 @@
 """Our own folder: exact, mapped, in every storage."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,16 @@ def test_a_softmax_that_is_also_the_word_table_is_saved_twice(golden: Path, tmp_
     assert softmax and torch.equal(softmax.weight, table[1:])
 
 
+def change_config(folder: Path, **values: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
+    tensors = {name: tensor.clone() for name, tensor in load_file(folder / "model.safetensors").items()}
+    save_file({**tensors, **change(tensors)}, folder / "model.safetensors")
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -135,6 +146,15 @@ def test_a_softmax_that_is_also_the_word_table_is_saved_twice(golden: Path, tmp_
         (
             lambda f: save_file({"weight": torch.zeros(1)}, f / "softmax.safetensors"),
             "holds weight .1,.. Expected the weight and",
+        ),
+        (lambda f: change_config(f, special_tokens={"unknown": 3}), "special_tokens {'unknown': 3}. Expected strings"),
+        (
+            lambda f: change_weights(f, lambda tensors: {"warm_state.hidden": torch.zeros(2, 2, 1, 5)}),
+            r"a warm state of the shapes \(2, 2, 1, 5\) and \(2, 2, 1, 12\)",
+        ),
+        (
+            lambda f: change_weights(f, lambda tensors: {f"{min(tensors)}.row_scale": torch.ones(1, 7)}),
+            r"holds scales of \(1, 7\).*one per row",
         ),
     ],
 )

@@ -6,6 +6,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import nn
 
 from elmo.bilm.kernels import binding
@@ -116,6 +118,17 @@ def test_saved_beside_a_model_and_found_again(bilm: PretrainedBiLM, tmp_path: Pa
     small = WordCache(bilm, max_bytes=4 * ROW_BYTES)
     small.load(tmp_path / WORDS_FILE)
     assert len(small) == 4
+
+
+def test_words_without_their_vectors_are_refused(bilm: PretrainedBiLM, tmp_path: Path) -> None:
+    cache = WordCache(bilm)
+    cache.vectors(["bank", "river"])
+    cache.save(tmp_path / WORDS_FILE)
+    with safe_open(tmp_path / WORDS_FILE, "pt") as file:
+        metadata, words, vectors = file.metadata(), file.get_tensor("words"), file.get_tensor("vectors")
+    save_file({"words": words, "vectors": vectors[:-1].clone()}, tmp_path / WORDS_FILE, metadata=metadata)
+    with pytest.raises(CheckpointError, match="holds 2 words and 1 vectors; expected equal numbers"):
+        WordCache(bilm).load(tmp_path / WORDS_FILE)
 
 
 def test_words_of_other_weights_are_refused(bilm: PretrainedBiLM, tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["folder"]
     with pytest.raises(WriteError, match="exists already"), atomic_folder(folder):
         raise AssertionError("not reached")
+    with pytest.raises(WriteError, match="is a file; expected a folder"), atomic_folder(folder / "file", replace=True):
+        raise AssertionError("not reached")
     with pytest.raises(ZeroDivisionError), atomic_folder(tmp_path / "other" / "folder") as stage:
         raise ZeroDivisionError
     assert not (tmp_path / "other").exists()

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 
+from elmo.errors import InputError
 from elmo.storage.digest import content_digest, digest, file_digest, json_digest, tensor_digest, text_digest
 
 
@@ -27,3 +29,10 @@ def test_folders_and_parts_of_files(tmp_path: Path) -> None:
     (tmp_path / "one").rename(tmp_path / "two")
     assert content_digest(tmp_path) != folder
     assert content_digest(f"{tmp_path / 'two'}:TRAIN") == content_digest(tmp_path / "two") + ":TRAIN"
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no file"):
+        content_digest(tmp_path / "none:TRAIN")
+    with pytest.raises(InputError, match=r"Cannot read .*No such file"):
+        file_digest(tmp_path / "none")

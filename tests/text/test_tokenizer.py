@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from elmo.errors import ConfigError, MissingExtraError
 from elmo.text import tokenizer
-from elmo.text.tokenizer import TOKENIZERS, check_tokenizer, tokenize, words
+from elmo.text.tokenizer import TOKENIZERS, align, check_tokenizer, tokenize, words
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -281,3 +281,9 @@ def test_agreement_with_a_treebank(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(f"\nUD-EWT dev: {theirs} gold tokens, {ours} of ours, F1 of token spans {100 * score:.2f}")
     assert score > 0.96
+
+
+def test_given_tokens_are_found_in_their_text() -> None:
+    assert align(["It", "is", "."], "It is.") == [(0, 2), (3, 5), (5, 6)]
+    assert align(["a", "a"], "a  a b") == [(0, 1), (3, 4)]
+    assert align(["de", "le"], "du") is None and align(["b"], "a b") is None  # spelt otherwise; a word is left out
