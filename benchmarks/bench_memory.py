@@ -112,8 +112,9 @@ def main() -> None:
     arguments = parser.parse_args()
     kept = arguments.output / "memory.json"
     peaks: dict[str, dict[str, int]] = json.loads(kept.read_text())["peak_mb"] if kept.exists() else {}
+    measured = [case for case in CASES if arguments.only is None or case in arguments.only]
     with tempfile.TemporaryDirectory() as name:
-        for case in CASES if arguments.only is None else [case for case in CASES if case in arguments.only]:
+        for case in measured:
             peaks[case] = {}
             fixed = case.endswith(NO_NEW_WORDS)
             for size in (*SIZES, LARGE) if fixed else SIZES:
@@ -131,7 +132,10 @@ def main() -> None:
         rows.append([case, f"{first:,}", f"{middle:,}", f"{last:,}", f"{last - middle:+,}", large])
     columns = ["peak memory, MB", *(f"{size} MB of text" for size in SIZES), f"from {SIZES[1]} to {SIZES[-1]}"]
     columns.append(f"{LARGE} MB")
-    table = provenance.markdown_table(columns, rows) + "\n\n![Peak memory against input size](memory.png)"
+    table = provenance.markdown_table(columns, rows)
+    if measured and len(measured) < len(peaks):
+        table += f"\n\nMeasured at the commit below: {'; '.join(measured)}. The other rows are from earlier runs."
+    table += "\n\n![Peak memory against input size](memory.png)"
     report = provenance.Report("memory", "Peak memory against the size of the input", table, {"peak_mb": peaks})
     origin = provenance.collect(seed=0, command="benchmarks/bench_memory.py")
     provenance.write_report(report, arguments.output, provenance=origin)
