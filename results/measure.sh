@@ -5,7 +5,8 @@
 #   DATA=data sh results/measure.sh vectors tasks                    # some parts
 #
 # DATA: the folder that docs/reproduce.md describes, with lm/ and domain/. OLD: the model that the new one replaces.
-# Every part can be stopped and run again: finished runs stay in RUNS.
+# tasks and report can be stopped and run again: finished runs stay in RUNS. Remove RUNS/law and RUNS/biology before
+# finetuning is run again.
 set -eu
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
