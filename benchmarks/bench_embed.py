@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -320,6 +320,7 @@ def main() -> None:
     parser.add_argument(
         "--sizes", nargs="+", choices=SIZES, default=list(SIZES), help="the rest as an earlier run measured it"
     )
+    parser.add_argument("--repeats", type=int, default=0, help="rounds of all tools, of which medians count")
     parser.add_argument("--precisions", action="store_true", help="ours alone, in every precision")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
     parser.add_argument(
@@ -330,7 +331,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HERE / "results")
     arguments = parser.parse_args()
     _insist_on_quiet(arguments.force)
-    bench = Bench(QUICK if arguments.quick else COMPLETE, arguments)
+    plan = QUICK if arguments.quick else COMPLETE
+    bench = Bench(replace(plan, repeats=arguments.repeats or plan.repeats), arguments)
     bench.prepare()
     started = time.perf_counter()
     results = bench.precision_figures() if arguments.precisions else bench.run()
