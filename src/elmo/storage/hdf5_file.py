@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import h5py
 
-_CACHE_BYTES, _NAME_BYTES, _LARGEST_CACHE = 256 << 10, 32, 128 << 20
+_CACHE_BYTES, _LARGEST_CACHE = 256 << 10, 128 << 20
 
 
 def limit_cache(file: h5py.File, num_objects: int) -> None:
@@ -25,7 +25,9 @@ def limit_cache(file: h5py.File, num_objects: int) -> None:
     """
     settings = file.id.get_mdc_config()
     settings.set_initial_size = True
-    size = min(_CACHE_BYTES + _NAME_BYTES * num_objects, _LARGEST_CACHE)
+    # HDF5 stores a name with its end mark in multiples of 8 bytes, and doubles the block when it is full.
+    name_bytes = 16 * (len(str(num_objects)) // 8 + 1)
+    size = min(_CACHE_BYTES + name_bytes * num_objects, _LARGEST_CACHE)
     settings.initial_size = settings.min_size = settings.max_size = size
     settings.incr_mode = settings.flash_incr_mode = settings.decr_mode = 0
     file.id.set_mdc_config(settings)
