@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from elmo.bilm.kernels import binding
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding import embedder as embedder_module
@@ -61,7 +62,10 @@ def test_a_stopped_run_is_resumed(bilm: PretrainedBiLM, tmp_path: Path, state: s
     with np.load(out) as resumed, np.load(tmp_path / "whole.npz") as whole:
         assert sorted(resumed.files) == sorted(whole.files)
         for key in whole.files:
-            np.testing.assert_array_equal(resumed[key], whole[key])
+            if binding.available() or resumed[key].dtype != np.float32:
+                np.testing.assert_array_equal(resumed[key], whole[key])
+            else:  # torch's products round differently when other words are computed together
+                np.testing.assert_allclose(resumed[key], whole[key], rtol=0, atol=1e-6)
     assert embed_to_file(embedder(), SENTENCES, out, if_exists="resume") == FileReport(already_complete=True)
 
 
