@@ -18,7 +18,7 @@ SENTENCES = [
     ["nobody", "came"],
 ]
 CACHE = Path("layers.hdf5")
-if not CACHE.exists():
+if not CACHE.exists():  # delete the file when the sentences or the model change
     embed_to_file(elmo.Embedder(layers="all"), SENTENCES, CACHE)
 
 with h5py.File(CACHE) as file:  # (layers, tokens, dim) for each sentence
