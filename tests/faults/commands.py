@@ -12,8 +12,11 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pytest
 from safetensors.numpy import load_file
 from tiny_model import TINY
+
+from elmo.bilm.kernels import kernel_info
 
 HERE = Path(__file__).parent
 FULL_DISK = 0
@@ -227,6 +230,8 @@ CASES = {
 
 def fresh(folder: Path, name: str) -> Path:
     """An emptied folder with the inputs of a case."""
+    if name == "embed-corpus" and kernel_info().name == "torch":
+        pytest.skip("equal to the bit with the C kernels alone: torch's last digit depends on the batch")
     for path in folder.iterdir() if folder.exists() else ():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     folder.mkdir(exist_ok=True)

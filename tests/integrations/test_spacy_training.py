@@ -186,7 +186,7 @@ def test_predictions_do_not_depend_on_the_groups_that_docs_are_cut_into(monkeypa
     apart = model.predict(docs)
     assert len(apart) == len(together) == len(docs)
     for one, other in zip(apart, together, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+        np.testing.assert_allclose(one, other, atol=1e-3)
 
 
 def test_sentences_are_spacys() -> None:
