@@ -24,6 +24,7 @@ TINY = [
     "data.max_sentence_tokens=12",
     "optimizer.learning_rate=0.01",
     "optimizer.warmup_updates=3",
+    "training.precision=float32",
     "training.updates=12",
     "training.log_every=3",
     "training.evaluate_every=6",

@@ -188,7 +188,7 @@ class PretrainSettings(Settings):
     data: DataSettings = setting(DataSettings())
     softmax: SoftmaxSettings = setting(SoftmaxSettings())
     optimizer: OptimizerSettings = setting(OptimizerSettings())
-    training: TrainingSettings = setting(TrainingSettings())
+    training: TrainingSettings = setting(TrainingSettings(precision="auto"))
     origin: OriginSettings = setting(OriginSettings())
 
     def __post_init__(self) -> None:
