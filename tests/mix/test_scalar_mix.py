@@ -44,6 +44,12 @@ def test_layer_norm_is_one_mean_and_variance_a_layer_over_real_tokens() -> None:
         assert not layer[~mask].any()
 
 
+def test_layer_norm_comes_before_the_mix() -> None:
+    layers, mask = 5 + torch.randn(3, 2, 4, 6), torch.tensor([[True] * 4, [True, True, False, False]])
+    mixed = ScalarMix(3, layer_norm=True)(layers, mask)
+    torch.testing.assert_close(mixed, normalise_layers(layers, mask).mean(dim=0))
+
+
 def test_layer_norm_of_one_token_of_equal_values_and_of_padding_alone() -> None:
     layers, mask = torch.randn(1, 1, 2, 6), torch.tensor([[True, False]])
     token = layers[0, 0, 0]

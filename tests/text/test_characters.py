@@ -82,3 +82,8 @@ def test_a_word_has_3_to_10_000_ids() -> None:
         CharacterScheme.utf8(max_characters=2)
     with pytest.raises(ConfigError, match="at most 10000"):
         CharacterScheme.utf8(max_characters=10_001)
+
+
+def test_the_defaults_are_those_of_bilm_tf() -> None:
+    assert CharacterScheme() == CharacterScheme.utf8() == CharacterScheme("utf8", 50)
+    assert CharacterScheme.codepoints("ab").max_characters == 50

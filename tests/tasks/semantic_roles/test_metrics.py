@@ -20,6 +20,7 @@ def spans(text: str) -> list[LabelledSpan]:
         ("A0 0 1, V 1 2, A1 2 4", "A0 0 1, V 1 2, A1 2 4", (2, 2, 2)),  # the predicate counts nowhere
         ("A0 0 1, V 1 2", "A0 0 1, V 2 3", (1, 1, 1)),
         ("A1 0 1, V 1 2, C-A1 2 4", "A1 0 1, V 1 2, C-A1 2 4", (1, 1, 1)),  # two pieces, one argument
+        ("A1 0 1, V 1 2, C-A1 2 4, A2 4 5", "A1 0 1, C-A1 2 4, A2 4 5", (2, 2, 2)),  # what follows counts, too
         ("A1 0 1, V 1 2, C-A1 2 4", "A1 0 1, V 1 2", (0, 1, 1)),  # a piece is missing
         ("A1 0 1, V 1 2, C-A1 2 4", "A1 0 1, V 1 2, C-A1 2 3", (0, 1, 1)),  # a piece is wrong
         ("A1 0 1, V 1 2", "A1 0 1, V 1 2, C-A1 2 4", (0, 1, 1)),  # a piece too many
