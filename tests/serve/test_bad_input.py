@@ -58,7 +58,7 @@ def test_texts(server: Server, route: str, text: object, status: int, message: s
     ("route", "body", "status", "message"),
     [
         ("/embed", "not json", 422, "The body is not JSON"),
-        ("/embed", '{"inputs": ' + 5000 * "[", 422, "The body cannot be read as JSON: it is nested too deeply"),
+        ("/embed", '{"inputs": ' + 500_000 * "[", 422, "The body cannot be read as JSON: it is nested too deeply"),
         ("/embed", b'{"inputs": "\xff"}', 422, "The body cannot be read as JSON: it is not UTF-8"),
         ("/embed", '{"inputs": "a", "dimensions": ' + 5000 * "1" + "}", 422, "a number in it is too long"),
         ("/embed", "", 422, None),

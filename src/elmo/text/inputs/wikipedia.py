@@ -86,6 +86,9 @@ class _Dump:
         self._root: str | None = None
         self._namespace = ""
         self._parser = parser = expat.ParserCreate("utf-8")
+        if hasattr(parser, "SetReparseDeferralEnabled"):
+            # Expat 2.6 waits for more text inside a long token and then does not tell where that begins.
+            parser.SetReparseDeferralEnabled(False)
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._refuse_doctype
         parser.StartElementHandler = self._open
