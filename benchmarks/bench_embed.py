@@ -159,7 +159,7 @@ class Bench:
             _say(f"for the report, measure the rest: --sizes {' '.join(missing)}")
             return None
         results: Results = {size: json.loads(self._figures_file(size).read_text()) for size in SIZES}
-        results["precisions"] = self._trained_model()
+        results["precisions"] = self._cosines(self.precisions)
         disturbance = max(self.worst_disturbance, *(results[size]["worst_disturbance"] for size in SIZES))
         results |= {"worst_disturbance": round(disturbance, 3), "quiet_share": QUIET_SHARE}
         return results
@@ -191,7 +191,7 @@ class Bench:
         return figures | {"rounds": rounds, "limit": self._limit(size), **kept}
 
     def _round(self, size: str, peer_batch: int, our_batch: int) -> dict[str, Any]:
-        """Each tool once, by turns."""
+        """One measurement of each tool."""
         plan = self.plan
         num = plan.sentences[size]
         bulk: dict[str, Any] = {"sentences": num, "batch_tokens": our_batch}
@@ -269,19 +269,19 @@ class Bench:
         alone = {"bytes": lstm_bytes_of_sentence(config, LATENCY_TOKENS), "flops_of_new_words": new}
         return {"tokens": len(tokens), **asdict(work), "sentence": alone}
 
-    def _trained_model(self) -> dict[str, Any]:
-        if self.precisions:
-            _say("lower precision with a trained model")
-        return {name: self.ours("cosine", None, precision=name, sentences=256) for name in self.precisions}
+    def _cosines(self, precisions: Iterable[str]) -> dict[str, Any]:
+        """The agreement of lower precisions with float32, on a trained model."""
+        _say("lower precision with a trained model")
+        return {name: self.ours("cosine", None, precision=name, sentences=256) for name in precisions}
 
     def precision_figures(self) -> Results:
-        """Each precision of the LSTMs' weights at each size, by turns; the bundled model has trained weights."""
+        """Speed, latency and error of each precision of the LSTM weights, at each model size."""
         sizes: dict[str, str | None] = {"bundled": None, **{size: size for size in ("small", "full")}}
         rounds = []
         for turn in range(self.plan.repeats):
             _say(f"precisions: round {turn + 1} of {self.plan.repeats}")
             rounds.append({name: self._precision_round(size) for name, size in sizes.items()})
-        cosines = {name: self.ours("cosine", None, precision=name, sentences=256) for name in PRECISIONS[1:]}
+        cosines = self._cosines(PRECISIONS[1:])
         return {"sizes": _medians(rounds), "cosines": cosines, "worst_disturbance": round(self.worst_disturbance, 3)}
 
     def _precision_round(self, size: str | None) -> dict[str, Any]:
