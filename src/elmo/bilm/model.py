@@ -74,10 +74,15 @@ class BiLMOutput:
 
     layers: Tensor
     """(layers, batch, tokens, 2 * projection), zero at padding."""
-    mask: Tensor
-    """True where there is a token, (batch, tokens)."""
+    lengths: Tensor
+    """Tokens of each sentence in `layers`, (batch,)."""
     state: BiLMState
     """After each sentence; no rows where it was not needed."""
+
+    @property
+    def mask(self) -> Tensor:
+        """True where there is a token, (batch, tokens)."""
+        return torch.arange(self.layers.shape[2], device=self.layers.device) < self.lengths[:, None]
 
 
 class BiLM(nn.Module):
@@ -140,8 +145,6 @@ class BiLM(nn.Module):
             for index, stack in enumerate(stacks):
                 stack.accept(state.direction(index), len(lengths))
         trim = 0 if keep_markers else 1
-        places = torch.arange(max(positions.shape[1] - 2 * trim, 0), device=positions.device)
-        mask = places < (lengths - 2 * trim)[:, None]
         reading = Reading((False, True), with_tokens=True, trim=trim, with_state=need_state, precision=self.precision)
         batch = WordBatch(vectors, positions, lengths)
         given = None if state is None else (state.hidden.to(self.dtype), state.cell.to(self.dtype))
@@ -154,7 +157,7 @@ class BiLM(nn.Module):
                 given = zeros.hidden, zeros.cell
             called = [partial(_call, stack) for stack in stacks]
             output = reference.lstm_stacks(batch, given, called, reading)
-        return BiLMOutput(output.layers, mask, BiLMState(output.hidden, output.cell))
+        return BiLMOutput(output.layers, (lengths - 2 * trim).clamp(min=0), BiLMState(output.hidden, output.cell))
 
 
 def _call(stack: nn.Module, tokens: Tensor, lengths: Tensor, state: StackState) -> StackOutput:

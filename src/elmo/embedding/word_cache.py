@@ -235,7 +235,7 @@ class WordCache:
         with self._lock:
             rows = [self._rows.get(word, -1) for word in words]
             if self._table is not None and -1 not in rows:
-                return self._table[rows]
+                return self._table.index_select(0, torch.tensor(rows, device=self._table.device))
             table = None if self._table is None else self._table[[row for row in rows if row >= 0]]
         places = {word: place for place, word in enumerate(new_words)}
         lost = [word for word, row in zip(words, rows, strict=True) if row < 0 and word not in places]

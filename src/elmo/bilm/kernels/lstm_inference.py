@@ -84,7 +84,8 @@ def run_stacks(
         if first_products is not None:
             table, slots = first_products
             assert table.shape[2] == first_product_width(config.cell_dim) and slots.shape == (len(words),)
-            direction.products, direction.slots = table[index].data_ptr(), slots.data_ptr()
+            direction.products = table.data_ptr() + 4 * index * table.stride(0)
+            direction.slots = slots.data_ptr()
         if state is not None:
             alive.append(_set_state(direction, state[0][index], state[1][index]))
             empty = lengths == 0
