@@ -56,3 +56,9 @@ def test_the_formula() -> None:
         probability = math.log((word + 2) / (word + 1)) / math.log(num_words + 1)
         expected = math.log(-math.expm1(tries * math.log1p(-probability)))
         assert math.isclose(float(log_expected_count(torch.tensor([word]), num_words, tries)), expected, rel_tol=1e-5)
+
+
+def test_one_try_finds_exactly_one_word() -> None:
+    for num_words in (2, 5, 100):
+        counts = log_expected_count(torch.arange(num_words), num_words, 1).exp()
+        assert math.isclose(float(counts.sum()), 1, rel_tol=1e-5)
