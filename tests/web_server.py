@@ -21,6 +21,8 @@ class WebServer(ThreadingHTTPServer):
         self.breaks: list[int] = []
         """Each of the next answers ends after so many bytes."""
         self.headers: dict[str, str] = {}
+        self.in_chunks = False
+        """Answers have no Content-Length; an empty chunk ends them."""
         self.has_validators = True
         self.delay = threading.Event()
         self.delay.set()
@@ -55,7 +57,11 @@ class _Handler(BaseHTTPRequestHandler):
         if first is not None:
             self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
         body = content[first or 0 :]
-        self.send_header("Content-Length", str(len(body)))
+        if self.server.in_chunks:
+            self.send_header("Transfer-Encoding", "chunked")
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        else:
+            self.send_header("Content-Length", str(len(body)))
         if self.server.has_validators:
             self.send_header("ETag", etag)
         for name, value in self.server.headers.items():

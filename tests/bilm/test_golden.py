@@ -39,14 +39,16 @@ def path_taken(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def open_golden() -> object:
+def open_golden(tmp_path_factory: pytest.TempPathFactory) -> object:
     opened: dict[str, PretrainedBiLM] = {}
 
     def get(name: str) -> PretrainedBiLM:
         if name not in opened:
-            vocabulary = GOLDEN / "checkpoints/vocab.txt" if name.startswith("checkpoints") else None
-            checkpoint = open_checkpoint(GOLDEN / name, vocabulary=vocabulary)
-            opened[name] = PretrainedBiLM.from_checkpoint(checkpoint, source=name)
+            folder = GOLDEN / name
+            if name.startswith("checkpoints"):  # they share a vocabulary
+                folder = shutil.copytree(folder, tmp_path_factory.mktemp("golden") / "model")
+                shutil.copy(GOLDEN / "checkpoints/vocab.txt", folder)
+            opened[name] = PretrainedBiLM.from_checkpoint(open_checkpoint(folder), source=name)
         return opened[name]
 
     return get

@@ -48,6 +48,15 @@ def test_an_unknown_name_says_so_in_one_sentence(name: str, cache: Path) -> None
     assert "\n" not in str(raised.value)
 
 
+def test_an_error_without_a_message_is_reported(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+    with pytest.raises(CheckpointError, match="ConnectionError"):
+        load("somebody/elmo-small")
+
+
 def test_pushing_uploads_a_folder_that_opens(make_bilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Hub itself is the one part that a test cannot have; what it would be given is looked at instead."""
     monkeypatch.setattr(HfApi, "create_repo", lambda self, name, **options: f"https://hub.example/{name}")

@@ -81,6 +81,8 @@ def test_a_published_model_gets_a_warm_state(tmp_path: Path) -> None:
     wanted = compute_warm_state(model, [["One", "sentence", "."], ["Another", "one", "."]])
     assert model.warm_state is not None
     torch.testing.assert_close(model.warm_state.cell, wanted.cell)
+    said = convert(tmp_path / "ours", tmp_path / "mean.hdf5", "--average", GOLDEN / "allennlp/relu2")
+    assert "the warm state, which hdf5 files do not hold" in said and "--warm-text" not in said
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
     with pytest.raises(ElmoError, match="no sentence to compute a warm state from; give at least one"):
         convert(GOLDEN / "allennlp/relu2", tmp_path / "nothing", "--warm-text", tmp_path / "empty.txt")

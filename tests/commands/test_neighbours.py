@@ -57,6 +57,13 @@ def test_a_column_of_a_table_is_indexed(index: str, tmp_path: Path) -> None:
     assert found["asked"]["tokens"] == ["The", "bank", "paid", "."]
 
 
+def test_an_empty_file_among_others_is_skipped(index: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    corpus = (str(tmp_path / "empty.txt"), str(tmp_path / "text.txt"))
+    run("build", *corpus, "-o", str(tmp_path / "other"), "-m", str(tmp_path / "model"))
+    assert json.loads((tmp_path / "other" / "index.json").read_text())["num_sentences"] == 3
+
+
 def test_another_model_is_detected(index: str, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> None:
     make_bilm(seed=5).save_pretrained(tmp_path / "other")
     with pytest.raises(InputError, match="another model"):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.commands.paper import app
-from elmo.errors import InputError
+from elmo.errors import ConfigError, InputError
 
 SENTENCE = (
     "1\tThe\t_\tDET\tDT\t_\t_\t_\t_\t_\n2\t{}\t_\tNOUN\tNN\t_\t_\t_\t_\t_\n3\t{}\t_\tVERB\tVBZ\t_\t_\t_\t_\t_\n\n"
@@ -85,7 +85,7 @@ def test_pos_takes_three_files_of_columns(model: str, tmp_path: Path) -> None:
 def test_pos_refuses_a_folder_without_the_parts(model: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="0 files with 'train'"):
         run("pos", str(tmp_path / "model"), "-m", model)
-    with pytest.raises(InputError, match="Unknown tags"):
+    with pytest.raises(ConfigError, match="Unknown tags"):
         run("pos", *["x.conllu"] * 3, "-m", model, "--tags", "ner")
 
 

@@ -177,6 +177,11 @@ def test_resume(model: Path) -> None:
             ConfigError,
             "has no effect with -m",
         ),
+        (
+            ["--train", "TEXT", "-o", "out", "-m", "english", "--grow", "--tokenizer", "unicode"],
+            ConfigError,
+            "tokenizer.* has no effect with -m",
+        ),
         (["--train", "TEXT", "-o", "out", "--grow"], ConfigError, "--grow needs a model .* -m"),
         (["nowhere.toml", "--train", "TEXT", "-o", "out"], ConfigError, "Cannot read nowhere.toml"),
         (["--train", "TEXT", "-o", "TEXT"], WriteError, "Cannot write"),

@@ -202,7 +202,7 @@ def _read_wordnet(folder: Path) -> None:
     wordnet = WordNet.read(folder)
     for key in ("bank%1:14:01::", "bank%1:17:00::"):
         if key in wordnet:
-            wordnet.gloss(key), wordnet.rank(key)
+            wordnet.gloss(key)
     wordnet.senses("bank", "NOUN")
 
 

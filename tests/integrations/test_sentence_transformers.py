@@ -86,6 +86,8 @@ def test_training(bilm: PretrainedBiLM, tmp_path: Path, trainable: bool) -> None
 def test_invalid_input_is_refused(bilm: PretrainedBiLM) -> None:
     with pytest.raises(ConfigError, match="one place"):
         Elmo(ElmoLayer(bilm, places=2))
+    with pytest.raises(ConfigError, match="its own trainable and dropout"):
+        Elmo(ElmoLayer(bilm), trainable=True)
 
 
 def test_without_sentence_transformers(message_without: Callable[[str, str], str]) -> None:

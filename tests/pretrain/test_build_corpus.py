@@ -12,7 +12,7 @@ import pytest
 
 from elmo.errors import InputError
 from elmo.pretrain.build_corpus import open_or_build
-from elmo.pretrain.corpus import SPECIALS, Corpus
+from elmo.pretrain.corpus import INDEX_FILE, SPECIALS, Corpus
 from elmo.pretrain.settings import DataSettings, Source
 from elmo.text.characters import CharacterScheme
 from elmo.text.vocabulary import Vocabulary
@@ -274,3 +274,11 @@ def test_a_table_of_several_columns_gets_advice_that_fits(tmp_path: Path) -> Non
     source = write(tmp_path / "a.csv", "n,body\n1,A cat.\n")
     with pytest.raises(InputError, match=r"several columns: n, body\. Rename the one with the text to text"):
         open_or_build(tmp_path / "corpus", DataSettings(train=(source,)))
+
+
+def test_an_index_that_another_program_wrote_is_replaced(tmp_path: Path) -> None:
+    data = DataSettings(train=(write(tmp_path / "a.txt", "b a b\n"),))
+    (tmp_path / "corpus").mkdir()
+    for other in ("[]", "{}", '{"recipe": {}}'):
+        (tmp_path / "corpus" / INDEX_FILE).write_text(other, encoding="utf-8")
+        assert texts(open_or_build(tmp_path / "corpus", data), "train") == ["b a b"]

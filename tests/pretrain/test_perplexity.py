@@ -29,7 +29,7 @@ def model(corpus: Corpus, make_bilm: Callable[..., PretrainedBiLM]) -> Pretraine
 
 def softmax_of(model: PretrainedBiLM) -> WordSoftmax:
     assert model.softmax is not None
-    return WordSoftmax.from_weights(model.softmax)
+    return WordSoftmax(model.softmax.weight, model.softmax.bias)
 
 
 @torch.no_grad()

@@ -88,6 +88,12 @@ def test_fill_never_offers_a_special_token_from_either_side(model: PretrainedBiL
     assert known is not None and known.word == "cat"
 
 
+@pytest.mark.parametrize("position", [-1, 3])
+def test_fill_refuses_a_position_outside_the_sentence(model: PretrainedBiLM, position: int) -> None:
+    with pytest.raises(InputError, match=f"position is {position}; expected that of a token, 0 to 2"):
+        Scorer(model).fill(["the", "cat", "."], position)
+
+
 def test_states(model: PretrainedBiLM) -> None:
     reset = list(Scorer(model).score(TEXT))
     carried = list(Scorer(model, state="carry").score(TEXT))

@@ -28,6 +28,7 @@ from elmo.serve.errors import ServiceError
 from elmo.serve.explorer import Explorer, typical_words
 from elmo.serve.metrics import Metrics
 from elmo.serve.settings import ServeSettings
+from elmo.serve.small_index import SmallIndex
 from elmo.text.tokenizer import words
 from serve.conftest import Server, wait_until
 
@@ -87,6 +88,12 @@ def test_an_index_of_another_model_is_refused_every_time(
             explorer.neighbours("We sat on the bank", 4, number=3)
 
 
+def finish(index: SmallIndex) -> None:
+    """Wait until the index is complete or has failed."""
+    index.start()
+    index._thread.join()
+
+
 def unknown_user(number: int) -> NoReturn:
     raise KeyError(number)
 
@@ -103,7 +110,7 @@ def test_the_small_index_needs_no_folder_that_lasts(
         monkeypatch.setattr("pwd.getpwuid", unknown_user)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     explorer = make_explorer()
-    explorer.small_index.wait()
+    finish(explorer.small_index)
     for _ in range(2):  # built once
         assert len(explorer.map("bank", None, clusters=2, limit=20)["occurrences"]) >= 8
         assert len(list(tmp_path.glob("elmo-*/index/index.json"))) == 1
@@ -144,12 +151,12 @@ def test_requests_do_not_wait_for_the_small_index(
     assert len(first["neighbours"]) == 3
     assert first["index"]["num_sentences"] == 320 and first["building"] == "32 of 2,866 sentences"
     allowed_parts.release(1000)
-    explorer.small_index.wait()
+    finish(explorer.small_index)
     complete = explorer.neighbours("We sat on the bank", 4, number=3)
     assert complete["index"]["num_sentences"] == 2866 and complete["building"] is None
     explorer.stop()
     again = make_explorer()
-    again.small_index.wait()
+    finish(again.small_index)
     assert again.small_index._done == 0  # cached, not built again
     assert again.index().facts == explorer.index().facts
     again.stop()

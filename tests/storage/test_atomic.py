@@ -72,13 +72,21 @@ def test_a_full_disk_is_one_error_that_names_the_file(tmp_path: Path) -> None:
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
+def test_force_is_advised_only_where_there_is_such_an_option(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WriteError, match=r"exists already.*--force to replace it\.$"):
+        check_writable(tmp_path / "file", replace=False)
+    with pytest.raises(WriteError, match=r"exists already\. Give another name\.$"):
+        check_writable(tmp_path / "file", replace=None)
+
+
 def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     with atomic_folder(folder) as stage:
         (stage / "file").write_text("one")
         assert not folder.exists()
     assert [path.name for path in folder.parent.iterdir()] == ["folder"]
-    with pytest.raises(WriteError, match="exists already"), atomic_folder(folder):
+    with pytest.raises(WriteError, match=r"exists already\. Give another name\.$"), atomic_folder(folder):
         raise AssertionError("not reached")
     with pytest.raises(WriteError, match="is a file; expected a folder"), atomic_folder(folder / "file", replace=True):
         raise AssertionError("not reached")

@@ -60,6 +60,12 @@ def test_a_broken_connection_is_resumed(server: WebServer, address: str, tmp_pat
     assert [asked for _, asked in server.requests] == [None, "bytes=1000000-", "bytes=1500000-"]
 
 
+def test_an_answer_without_a_length_is_resumed_too(server: WebServer, address: str, tmp_path: Path) -> None:
+    server.in_chunks, server.breaks = True, [2_000_000]
+    assert fetch(address, tmp_path / "file").read_bytes() == CONTENT
+    assert [asked for _, asked in server.requests] == [None, "bytes=1048576-"]
+
+
 def test_a_failed_download_is_resumed_by_the_next_call(server: WebServer, address: str, tmp_path: Path) -> None:
     server.breaks = [1_000_000, 0, 0, 0, 0, 0]
     with pytest.raises(CheckpointError, match=r"connection ended before.* next attempt resumes.* save it as .*file"):

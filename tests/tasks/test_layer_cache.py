@@ -5,13 +5,13 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import InputError, WriteError
-from elmo.tasks import layer_cache
 from elmo.tasks.layer_cache import LayerCache, live_layers
 
 MakeBilm = Callable[..., PretrainedBiLM]
@@ -67,7 +67,7 @@ def test_an_interrupted_cache_is_computed_again(make_bilm: MakeBilm, tmp_path: P
 def test_a_full_disk_is_an_error_before_anything_is_written(
     make_bilm: MakeBilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layer_cache, "_free_bytes", lambda folder: 10)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=10))
     with pytest.raises(InputError, match=r"need 0\.0 GB .*--no-cache"):
         LayerCache.open(tmp_path, make_bilm(), SENTENCES)
     assert not list(tmp_path.iterdir())

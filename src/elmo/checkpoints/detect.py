@@ -26,16 +26,16 @@ class Layout:
     name: str
     files: str
     """Its files, for error messages."""
-    find: Callable[[Path], Callable[[Path | None], Checkpoint] | None]
-    """A path -> the function that opens the model there, given a vocabulary file or None; or None."""
+    find: Callable[[Path], Callable[[], Checkpoint] | None]
+    """A path -> the function that opens the model there; or None."""
 
 
-def _find_native(path: Path) -> Callable[[Path | None], Checkpoint] | None:
+def _find_native(path: Path) -> Callable[[], Checkpoint] | None:
     folder = path.parent if path.name in (native.CONFIG_FILE, native.WEIGHTS_FILE) else path
-    return (lambda _: native.read(folder)) if native.matches(folder) else None
+    return (lambda: native.read(folder)) if native.matches(folder) else None
 
 
-def _find_hdf(path: Path) -> Callable[[Path | None], Checkpoint] | None:
+def _find_hdf(path: Path) -> Callable[[], Checkpoint] | None:
     from elmo.checkpoints.bilm_tf import hdf5, tensorflow
 
     files = hdf5.find(path)
@@ -48,21 +48,21 @@ def _find_hdf(path: Path) -> Callable[[Path | None], Checkpoint] | None:
         expected = f"{files.options.stem.replace('options', 'weights')}.hdf5, for example"
         refuse(files.options, "has no weights beside it", expected, "Put the hdf5 file there.")
     options, weights = files.options, files.weights
-    return lambda vocabulary: hdf5.read(options, weights, vocabulary=vocabulary)
+    return lambda: hdf5.read(options, weights)
 
 
-def _find_many_langs(path: Path) -> Callable[[Path | None], Checkpoint] | None:
+def _find_many_langs(path: Path) -> Callable[[], Checkpoint] | None:
     from elmo.checkpoints import many_langs
 
     folder = many_langs.find(path)
-    return None if folder is None else lambda _: many_langs.read(folder)
+    return None if folder is None else lambda: many_langs.read(folder)
 
 
-def _find_tensorflow(path: Path) -> Callable[[Path | None], Checkpoint] | None:
+def _find_tensorflow(path: Path) -> Callable[[], Checkpoint] | None:
     from elmo.checkpoints.bilm_tf import tensorflow
 
     files = tensorflow.find(path)
-    return None if files is None else lambda vocabulary: tensorflow.read(files, vocabulary=vocabulary)
+    return None if files is None else lambda: tensorflow.read(files)
 
 
 def layouts() -> Iterator[Layout]:
@@ -84,29 +84,28 @@ class Opened:
     checkpoint: Checkpoint
 
 
-def open_checkpoint(path: str | Path, *, vocabulary: str | Path | None = None) -> Checkpoint:
-    """Read a model in any known format. `vocabulary`: that of a bilm-tf model, if it is not beside the weights."""
-    return open_and_name(path, vocabulary=vocabulary).checkpoint
+def open_checkpoint(path: str | Path) -> Checkpoint:
+    """Read a model in any known format."""
+    return open_and_name(path).checkpoint
 
 
-def open_and_name(path: str | Path, *, vocabulary: str | Path | None = None) -> Opened:
+def open_and_name(path: str | Path) -> Opened:
     """As `open_checkpoint`, with the name of the format."""
     path = Path(path)
-    words = None if vocabulary is None else Path(vocabulary)
     if path.is_file() and zipfile.is_zipfile(path) and path.suffix != ".pkl":
         with unpacked(path) as folder:
-            opened = _open(folder, words, shown=path)
+            opened = _open(folder, shown=path)
         return replace(opened, format=f"zip of {opened.format}")
     if path.suffix == ".zip" and path.is_file():
         refuse(path, "is damaged", "a complete zip file")
-    return _open(path, words, shown=path)
+    return _open(path, shown=path)
 
 
-def _open(path: Path, vocabulary: Path | None, *, shown: Path) -> Opened:
+def _open(path: Path, *, shown: Path) -> Opened:
     for layout in layouts():
         read = layout.find(path)
         if read is not None:
-            checkpoint = read(vocabulary)
+            checkpoint = read()
             return Opened(layout.name, replace(checkpoint, card={**_meta(path), **checkpoint.card}))
     raise CheckpointError(f"{shown} {_found(path)}. Expected {_expected()}.")
 

@@ -31,7 +31,7 @@ def fetch(
             allow_patterns=MODEL_FILES,
         )  # fmt: skip
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().partition("\n")[0]
         raise CheckpointError(
             f"No model called {repo_id!r}: there is no such file or folder here, and the Hugging Face Hub did not "
             f"return it ({type(error).__name__}: {reason}). Check the path or the name; offline, download https://huggingface.co/"

@@ -44,6 +44,7 @@ CARD_FILE, VOCABULARY_FILE, CACHED_WORDS_FILE = "README.md", "vocabulary.txt", "
 FILES = (CONFIG_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE, CACHED_WORDS_FILE)
 """The files of one model. The card (README.md) and anything else in the folder belong to the user."""
 _SCALE_SUFFIX = ".row_scale"
+_SPECIAL_TOKENS = ("begin_sentence", "end_sentence", "unknown")
 _WARM_STATE = ("warm_state.hidden", "warm_state.cell")
 BILM_PARTS = ("token_encoder.", "forward_lstm.", "backward_lstm.", "warm_state.")
 """Prefixes of the names of a biLM's tensors."""
@@ -148,7 +149,7 @@ def write_companions(checkpoint: Checkpoint, folder: Path, storage: str = "float
 
 def special_tokens(vocabulary: Vocabulary) -> dict[str, str]:
     """A vocabulary's special tokens under the names that config.json uses."""
-    return dict(zip(("begin_sentence", "end_sentence", "unknown"), vocabulary.special_tokens, strict=True))
+    return dict(zip(_SPECIAL_TOKENS, vocabulary.special_tokens, strict=True))
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -163,11 +164,10 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _special_tokens(plain: dict[str, Any], path: Path) -> dict[str, str]:
     tokens = plain.get("special_tokens", {})
-    known = ("begin_sentence", "end_sentence", "unknown")
     if not isinstance(tokens, dict) or not all(
-        name in known and isinstance(token, str) for name, token in tokens.items()
+        name in _SPECIAL_TOKENS and isinstance(token, str) for name, token in tokens.items()
     ):
-        refuse(path, f"has the special_tokens {str(tokens)[:60]}", f"strings for {', '.join(known)}")
+        refuse(path, f"has the special_tokens {str(tokens)[:60]}", f"strings for {', '.join(_SPECIAL_TOKENS)}")
     return tokens
 
 

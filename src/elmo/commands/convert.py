@@ -148,10 +148,10 @@ def _left_out(written: Checkpoint, read: Checkpoint, to: Format) -> list[str]:
         notes.append(
             "the softmax, which " + ("hdf5 files do not hold" if to is Format.hdf5 else "has another vocabulary")
         )
-    if read.warm_state is not None and written.warm_state is None:
-        notes.append("the warm state, which is valid for one model only; --warm-text computes a new one")
-    elif to is Format.hdf5 and read.warm_state is not None:
+    if read.warm_state is not None and to is Format.hdf5:
         notes.append("the warm state, which hdf5 files do not hold")
+    elif read.warm_state is not None and written.warm_state is None:
+        notes.append("the warm state, which is valid for one model only; --warm-text computes a new one")
     if read.config.characters is not None and written.config.characters is None:
         notes.append("the characters: words that are not listed are unknown to this model")
     return notes

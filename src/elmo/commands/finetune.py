@@ -58,6 +58,7 @@ def finetune(
         for title, project in finetune.stages(folder, world=world, say=say):
             say(f"stage: {title}")
             if not carry_out(project, say, measure_first=True):
+                world.leave()
                 return
     if world.leads:
         _print_change(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -167,11 +167,11 @@ def _sentences(corpus: Sequence[str], text: options.TextOptions, tokenizer: str)
     """Token lists of the files; sense-tagged files are recognized by their names."""
     from elmo.explore.sense_data import read_sentences as read_tagged
 
-    for path in corpus:
-        if ".data.xml" in path:
-            yield from (sentence.words for sentence in read_tagged(path))
+    for is_tagged, paths in groupby(corpus, key=lambda path: ".data.xml" in path):
+        if is_tagged:
+            yield from (sentence.words for path in paths for sentence in read_tagged(path))
         else:
-            yield from (sentence.tokens for sentence in text.read([path], tokenizer))
+            yield from (sentence.tokens for sentence in text.read(list(paths), tokenizer))
 
 
 def _embed_word(embedder: Embedder, sentence: str, word: str, *, layers: str) -> tuple[list[str], int, np.ndarray]:

@@ -76,7 +76,10 @@ Pool = Annotated[
 ]
 Dtype = Annotated[str, typer.Option(help="The number type of the output: float32 or float16.")]
 Precision = Annotated[
-    str, typer.Option(help="The precision of the weights in memory: float32, or (faster, less exact) float16 or int8.")
+    str,
+    typer.Option(
+        help="The precision of the weights in memory: float32, or (faster, less exact) float16, bfloat16 or int8."
+    ),
 ]
 Align = Annotated[
     str | None,

@@ -66,9 +66,13 @@ def pretrain(
         return
     if origin.grow and origin.model is None:
         raise ConfigError("--grow needs a model to enlarge: give it with -m.")
-    shape = [change for change in run.overrides or () if change.startswith("model.")]
-    if shape and origin.model is not None and not origin.grow:
-        raise ConfigError(f"--set {shape[0]} has no effect with -m: the model keeps its shape. --grow enlarges it.")
+    growing = ("model.lstm", "model.char_cnn") if origin.grow else ()
+    fixed = [each for each in run.overrides or () if each.startswith("model.") and not each.startswith(growing)]
+    if fixed and origin.model is not None:
+        raise ConfigError(
+            f"{fixed[0]} has no effect with -m: the model keeps its shape and its tokenizer. --grow enlarges its lstm "
+            "and its char_cnn."
+        )
     default: str | PretrainSettings = "small"
     if origin.model is not None:
         default = PretrainSettings(origin=OriginSettings(model=origin.model, grow=origin.grow))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -146,7 +147,7 @@ def locked_folder(folder: Path, world: World, *, new: bool = False) -> Iterator[
 
 def carry_out(project: Project, say: Say, *, measure_first: bool = False) -> bool:
     """Train, with reports to the terminal and to files; returns whether the run finished."""
-    from elmo.pretrain.logs import CURVES_FILE, LOG_FILE, JsonLog, TensorBoardLog, draw_curves, tensorboard_is_installed
+    from elmo.pretrain.logs import CURVES_FILE, LOG_FILE, JsonLog, TensorBoardLog, draw_curves
     from elmo.pretrain.loop import evaluate, train
 
     _announce(project, say)
@@ -155,7 +156,7 @@ def carry_out(project: Project, say: Say, *, measure_first: bool = False) -> boo
     if run.world.leads:
         first = run.progress.update
         logs = [JsonLog(project.run_folder / LOG_FILE, from_update=first)]
-        if tensorboard_is_installed():
+        if find_spec("tensorboard") is not None:
             logs.append(TensorBoardLog(project.run_folder / "tensorboard", from_update=first))
 
     def observe(report: Report) -> None:

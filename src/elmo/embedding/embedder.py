@@ -171,7 +171,7 @@ class Embedder:
         for batch in cut_batches([len(window[index]) + 2 for index in busy], self.batch_tokens):
             rows = [busy[place] for place in batch]
             warm = self.model.warm_state if self.state == "warm" else None
-            start = None if warm is None else warm.to(self._device).expand(len(rows))
+            start = None if warm is None else warm.to(self.model.device).expand(len(rows))
             for index, vectors in zip(rows, self._run([window[row] for row in rows], start).vectors, strict=True):
                 results[index] = vectors
             on_batch(sum(len(window[row]) for row in rows))
@@ -208,7 +208,7 @@ class Embedder:
     def _run_at_once(self, rows: Sequence[Sequence[str]], state: BiLMState | None) -> _Rows:
         where = self.model.indexer.positions(rows)
         vectors = encode_words(self.model, where.words) if self.cache is None else self.cache.vectors(where.words)
-        device = self._device
+        device = self.model.device
         positions, lengths = where.positions.to(device), where.lengths.to(device)
         piece = max(self.batch_tokens // len(rows), 1)
         if positions.shape[1] > piece:
@@ -252,10 +252,6 @@ class Embedder:
             return most
         bytes_per_token = self.layers.num_kept * self.model.config.output_dim * self.dtype.itemsize
         return min(most, max(_WINDOW_BYTES // bytes_per_token, self.batch_tokens))
-
-    @property
-    def _device(self) -> torch.device:
-        return self.model.device
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

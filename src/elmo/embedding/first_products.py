@@ -56,7 +56,8 @@ class FirstProductCache:
     @contextmanager
     def lend(self, words: Sequence[str], vectors: Tensor) -> Iterator[FirstProducts | None]:
         """The products of these words for one run of the biLM, or None if the cache cannot be used."""
-        usable = len(words) <= self.num_words and not torch.is_grad_enabled() and self._takes(vectors)
+        weight = self.bilm.forward_lstm.typed_layers[0].input_weight
+        usable = len(words) <= self.num_words and not torch.is_grad_enabled() and binding.takes((vectors, weight))
         version = self._weights_version() if usable else None
         if version is None or not self._lock.acquire(blocking=False):
             yield None
@@ -68,9 +69,6 @@ class FirstProductCache:
             raise
         finally:
             self._lock.release()
-
-    def _takes(self, vectors: Tensor) -> bool:
-        return binding.takes((vectors, self.bilm.forward_lstm.typed_layers[0].input_weight))
 
     def _weights_version(self) -> object:
         """Version of the weights that the products depend on; None if changes of them would not be noticed."""

@@ -47,8 +47,6 @@ _ENTRY_OVERHEAD = 160  # bytes of the word itself and its place in the table, ro
 _FIRST_ROWS = 1024
 _ENCODE_AT_ONCE = 1024
 
-Encode = Callable[[PretrainedBiLM, Sequence[str]], Tensor]
-
 
 def encode_words(bilm: PretrainedBiLM, words: Sequence[str]) -> Tensor:
     """Token vectors of distinct words, (words, projection), in bounded memory."""
@@ -91,16 +89,13 @@ if hasattr(os, "register_at_fork"):
 class WordCache:
     """A bounded table of word vectors. Thread-safe."""
 
-    def __init__(
-        self, bilm: PretrainedBiLM, *, max_bytes: int = DEFAULT_MAX_BYTES, encode: Encode = encode_words
-    ) -> None:
+    def __init__(self, bilm: PretrainedBiLM, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         if max_bytes < 0:
             raise ConfigError(f"max_bytes is {max_bytes}; expected 0 or more.")
         self.bilm = bilm
         self.max_bytes = max_bytes
         self._first_products = FirstProductCache(bilm, max_bytes=max_bytes // 2)
         self._vector_bytes = max_bytes - max_bytes // 2 if self._first_products.num_words else max_bytes
-        self._encode = encode
         self._lock = threading.Lock()
         self._rows: OrderedDict[str, int] = OrderedDict()  # least recently used first
         self._table: Tensor | None = None
@@ -110,7 +105,7 @@ class WordCache:
 
     def __reduce__(self) -> tuple[Callable[[PretrainedBiLM], WordCache], tuple[PretrainedBiLM]]:
         """A copy starts empty: locks and the memory of the kernels cannot be pickled."""
-        return partial(type(self), max_bytes=self.max_bytes, encode=self._encode), (self.bilm,)
+        return partial(type(self), max_bytes=self.max_bytes), (self.bilm,)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -128,9 +123,9 @@ class WordCache:
         """The vectors of distinct words, (words, width); those that are not cached are computed and cached."""
         version = self._weights_version()
         if version is None:
-            return self._encode(self.bilm, words)
+            return encode_words(self.bilm, words)
         missing = self._missing(words, version)
-        new = self._encode(self.bilm, missing) if missing or not words else None
+        new = encode_words(self.bilm, missing) if missing or not words else None
         if new is not None:
             self._keep(missing, new, version)
         return self._gather(words, missing, new)
@@ -194,9 +189,12 @@ class WordCache:
                 f"The word vectors {path} were computed with other weights than this model's. "
                 "Delete the file, or save it again."
             )
-        if vectors.dim() != 2 or not isinstance(words, list) or len(words) != len(vectors):
+        is_list = isinstance(words, list) and all(isinstance(word, str) for word in words)
+        if not is_list or vectors.dim() != 2 or len(words) != len(vectors):
+            found = f"{len(words)} words" if is_list else "no list of words"
             raise CheckpointError(
-                f"{path} holds {len(words)} words and {len(vectors)} vectors; expected equal numbers. Delete the file."
+                f"{path} holds {found} and vectors of the shape {tuple(vectors.shape)}; expected as many vectors as "
+                "words. Delete the file."
             )
         if words:
             room = self._capacity(vectors.shape[1])
@@ -242,7 +240,7 @@ class WordCache:
         parts = [] if new is None else [new]
         if lost:  # evicted by other threads' words, or by this call's own if they do not all fit
             places |= {word: len(places) + place for place, word in enumerate(lost)}
-            parts.append(self._encode(self.bilm, lost))
+            parts.append(encode_words(self.bilm, lost))
         if table is not None:
             known = [word for word, row in zip(words, rows, strict=True) if row >= 0]
             places |= {word: len(places) + place for place, word in enumerate(known)}

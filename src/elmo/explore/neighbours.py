@@ -29,7 +29,7 @@ from elmo.errors import InputError, needs
 from elmo.explore.approximate import FILE, ApproximateIndex
 from elmo.explore.clusters import unit
 from elmo.explore.layers import Vectors
-from elmo.storage.atomic import atomic_file, check_writable, writing
+from elmo.storage.atomic import atomic_file, check_writable
 from elmo.storage.json_file import parse_json, read_json, read_json_object
 from elmo.storage.npy_file import map_npy
 
@@ -239,20 +239,18 @@ def export_parquet(index: NeighbourIndex, path: str | Path, *, rows_at_once: int
         metadata={"elmo": json.dumps(asdict(index.facts))},
     )
     path = check_writable(Path(path))
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as partial, parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
-            for start in range(0, index.facts.num_occurrences, rows_at_once):
-                where = np.asarray(index.occurrences[start : start + rows_at_once])
-                vectors = index.vectors[start : start + rows_at_once].astype(np.float32)
-                columns = [
-                    arrow.array([index.words[word] for word in where[:, 2]]),
-                    arrow.array(where[:, 0]),
-                    arrow.array(where[:, 1]),
-                    arrow.array([" ".join(index.tokens(int(sentence))) for sentence in where[:, 0]]),
-                    arrow.FixedSizeListArray.from_arrays(arrow.array(vectors.reshape(-1)), index.facts.dim),
-                ]
-                writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
+    with atomic_file(path) as partial, parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
+        for start in range(0, index.facts.num_occurrences, rows_at_once):
+            where = np.asarray(index.occurrences[start : start + rows_at_once])
+            vectors = index.vectors[start : start + rows_at_once].astype(np.float32)
+            columns = [
+                arrow.array([index.words[word] for word in where[:, 2]]),
+                arrow.array(where[:, 0]),
+                arrow.array(where[:, 1]),
+                arrow.array([" ".join(index.tokens(int(sentence))) for sentence in where[:, 0]]),
+                arrow.FixedSizeListArray.from_arrays(arrow.array(vectors.reshape(-1)), index.facts.dim),
+            ]
+            writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
 
 
 def _read_facts(folder: Path) -> IndexFacts:

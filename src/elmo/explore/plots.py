@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.errors import InputError, needs
-from elmo.storage.atomic import atomic_file, check_writable, writing
+from elmo.storage.atomic import atomic_file, check_writable
 
 SUFFIXES = (".png", ".svg", ".pdf")
 DARK, MIDDLE = "#08306b", "#b2182b"
@@ -36,10 +36,8 @@ def check_name(path: Path) -> Path:
 def save(figure: Any, path: Path) -> None:
     """Write a PNG, SVG or PDF."""
     check_name(path)
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path, suffix=path.suffix) as partial:
-            figure.savefig(partial, dpi=150)
+    with atomic_file(path, suffix=path.suffix) as partial:
+        figure.savefig(partial, dpi=150)
 
 
 def png_bytes(figure: Any) -> bytes:

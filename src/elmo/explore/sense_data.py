@@ -24,7 +24,7 @@ from typing import Any
 from elmo.errors import InputError
 from elmo.explore.files import find_file, opened_folder
 from elmo.tasks.reading import bad_line, numbered_lines, plain_token
-from elmo.text.inputs.files import ReadProgress, Source, read_pieces
+from elmo.text.inputs.files import COMPRESSED_SUFFIXES, ReadProgress, Source, read_pieces
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,7 @@ class SenseSet:
 
 def find_sets(folder: Path) -> list[SenseSet]:
     """Every set in a folder and the folders in it, in the order of the published table."""
-    paths = sorted(
-        path for path in folder.rglob("*.data.xml*") if path.suffix in (".xml", ".zst", ".gz", ".xz", ".bz2")
-    )
+    paths = sorted(path for path in folder.rglob("*.data.xml*") if path.suffix in (".xml", *COMPRESSED_SUFFIXES))
     if not paths:
         raise InputError(f"There is no NAME.data.xml in {folder} or the folders in it; expected Raganato's sets there.")
     order = ["senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015"]

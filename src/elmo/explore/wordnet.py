@@ -21,7 +21,7 @@ from elmo.tasks.reading import bad_line, numbered_lines
 
 # The number after the % of a sense key. 5 is a satellite adjective: another spelling of "adjective" in the database.
 _PART_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
-_LINE = re.compile(r"(\S+%[1-5]:[^\s%]*)\s+([0-9]{1,10})\s+([0-9]{1,9})\s+([0-9]{1,9})\s*")
+_LINE = re.compile(r"(\S+%[1-5]:[^\s%]*)\s+([0-9]{1,10})\s+([0-9]{1,9})\s+[0-9]{1,9}\s*")
 _DATA_FILE = {"NOUN": "data.noun", "VERB": "data.verb", "ADJ": "data.adj", "ADV": "data.adv"}
 # How other corpora write the four parts of speech.
 _TAGS = {"n": "NOUN", "v": "VERB", "a": "ADJ", "s": "ADJ", "r": "ADV"}
@@ -40,8 +40,6 @@ class Sense:
     """1 for the first sense, the one that WordNet lists first."""
     offset: int
     """The position of its synset in the data file."""
-    uses: int
-    """How often WordNet's own counts saw it."""
 
     @property
     def part_of_speech(self) -> str:
@@ -67,14 +65,11 @@ class WordNet:
             if found_line is None:
                 expected = "a sense key, an offset, a rank and a count, as in WordNet 3.0's index.sense"
                 raise bad_line(path, number, repr(line.strip()[:80]), expected)
-            key, offset, rank, uses = found_line.groups()
+            key, offset, rank = found_line.groups()
             home = (key[: key.index("%")], part_of_speech(key))
-            grouped.setdefault(home, []).append(Sense(key, int(rank), int(offset), int(uses)))
+            grouped.setdefault(home, []).append(Sense(key, int(rank), int(offset)))
         ranked = {home: tuple(sorted(senses, key=lambda sense: sense.rank)) for home, senses in grouped.items()}
         return cls(ranked, folder=found)
-
-    def __len__(self) -> int:
-        return len(self._by_key)
 
     def __contains__(self, key: str) -> bool:
         return key in self._by_key
@@ -82,10 +77,6 @@ class WordNet:
     def senses(self, lemma: str, tag: str) -> Sequence[Sense]:
         """The candidates, first sense first; none if WordNet lacks the lemma. Tags: NOUN VERB ADJ ADV, or n v a r."""
         return self._senses.get((lemma.lower().replace(" ", "_"), _TAGS.get(tag, tag)), ())
-
-    def rank(self, key: str) -> int:
-        """A key's place among the senses of its lemma."""
-        return self._by_key[key].rank
 
     def gloss(self, key: str) -> str:
         """What a sense means, without the examples: 'sloping land (especially the slope beside a body of water)'."""

@@ -51,6 +51,8 @@ class Elmo(InputModule):
         if isinstance(model, ElmoLayer):
             if len(model.mixes) != 1 or model.keep_markers:
                 raise ConfigError("A sentence model takes an ElmoLayer with one place and without markers.")
+            if trainable or dropout:
+                raise ConfigError("An ElmoLayer has its own trainable and dropout; give them to the ElmoLayer.")
             self.layer = model
         else:
             self.layer = ElmoLayer(as_bilm(model), dropout=dropout, trainable=trainable)

@@ -56,10 +56,7 @@ class ScalarMix(nn.Module):
 
 
 def normalise_layers(
-    layers: Float[Tensor, "layers batch tokens dim"],
-    mask: Bool[Tensor, "batch tokens"],
-    *,
-    epsilon: float = LAYER_NORM_EPSILON,
+    layers: Float[Tensor, "layers batch tokens dim"], mask: Bool[Tensor, "batch tokens"]
 ) -> Float[Tensor, "layers batch tokens dim"]:
     """Give each layer mean 0 and variance 1 over all real tokens of the batch together, and zeros at padding."""
     given = layers.dtype
@@ -69,4 +66,4 @@ def normalise_layers(
     dims = (1, 2, 3)
     mean = (layers * real).sum(dims, keepdim=True) / count
     variance = (((layers - mean) * real) ** 2).sum(dims, keepdim=True) / count
-    return ((layers - mean) * torch.rsqrt(variance + epsilon) * real).to(given)
+    return ((layers - mean) * torch.rsqrt(variance + LAYER_NORM_EPSILON) * real).to(given)

@@ -104,7 +104,7 @@ def _conllu_token(row: Row, tags: str) -> tuple[str, str] | None:
         return None
     word, label = row.fields[1], row.fields[_CONLLU_COLUMN.get(tags, 3)]
     if label == "_":
-        raise row.bad(f"no {tags} tag of the word {word!r}", "one; choose the other with --tags")
+        raise row.bad(f"no {tags} tag of the word {word!r}", "one; --tags of elmo paper pos chooses the other")
     return word, label
 
 

@@ -75,9 +75,9 @@ def write(report: PaperReport, folder: Path) -> None:
     """report.html, report.md, report.json and the figures, each written atomically."""
     for section in report.sections:
         write_figures(section, folder)
-    write_atomic(folder / "report.html", as_html(report).encode())
-    write_atomic(folder / "report.md", report_markdown(report).encode())
-    write_atomic(folder / "report.json", (json.dumps(_plain(report), indent=1, ensure_ascii=False) + "\n").encode())
+    write_atomic(folder / "report.html", as_html(report))
+    write_atomic(folder / "report.md", report_markdown(report))
+    write_atomic(folder / "report.json", json.dumps(_plain(report), indent=1, ensure_ascii=False) + "\n")
 
 
 def write_figures(section: Section, folder: Path) -> list[Path]:

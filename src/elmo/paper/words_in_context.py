@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo.errors import InputError
+from elmo.explore.clusters import unit
 from elmo.explore.layers import LayerStream, layer_names, with_average
 from elmo.explore.occurrences import Occurrence
 from elmo.paper.section import Section, Table
@@ -67,8 +68,8 @@ def section(found: Mapping[str, Any]) -> Section:
 
 
 def _separation(vectors: NDArray[np.float32], senses: Sequence[str]) -> dict[str, float]:
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
-    cosines = unit @ unit.T
+    directions = unit(vectors)
+    cosines = directions @ directions.T
     same = np.array([[one == other for other in senses] for one in senses])
     others = same & ~np.eye(len(senses), dtype=bool)
     own = (cosines * others).sum(axis=1) / others.sum(axis=1)

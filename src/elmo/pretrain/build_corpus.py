@@ -275,9 +275,10 @@ def _recipe(texts: list[_Text], tokenizer: str, vocabulary: Vocabulary | None) -
 
 def _known_index(folder: Path) -> dict[str, Any] | None:
     try:
-        return dict(json.loads((folder / INDEX_FILE).read_text(encoding="utf-8")))
+        known = json.loads((folder / INDEX_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    return known if isinstance(known, dict) and {"recipe", "files"} <= known.keys() else None
 
 
 def _difference(known: dict[str, Any], recipe: dict[str, Any], texts: list[_Text]) -> str:

@@ -108,7 +108,3 @@ def _opened(path: Path) -> Iterator[Any]:
         raise CheckpointError(
             f"{path} is not a complete checkpoint ({error}). Delete it to resume from an older one or from the start."
         ) from error
-
-
-def size_in_bytes(tensors: dict[str, Tensor]) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())

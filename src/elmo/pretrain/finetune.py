@@ -9,7 +9,6 @@ alone first. When the vocabulary changes, the rows of words that both vocabulari
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from elmo.pretrain.settings import (
     SoftmaxSettings,
     TrainingSettings,
 )
+from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.start import PLAN_FILE, Project, Say, all_or_nothing, check_new, check_text, has_run, resume
 from elmo.pretrain.start import begin as begin_run
 from elmo.pretrain.world import World
@@ -97,19 +97,17 @@ class Head:
 def make_head(model: PretrainedBiLM, settings: FinetuneSettings) -> Head:
     """The model's softmax, changed to the vocabulary of the settings."""
     vocabulary = _choose_vocabulary(model, settings)
-    dim = model.config.lstm.projection_dim
     generator = torch.Generator().manual_seed(settings.training.seed)
-    weight = torch.empty(len(vocabulary), dim).normal_(0, 1 / math.sqrt(dim), generator=generator)
-    bias = torch.zeros(len(vocabulary))
+    softmax = WordSoftmax.initialise(len(vocabulary), model.config.lstm.projection_dim, generator).to_weights()
     shared: list[str] = []
     if model.softmax is not None and model.vocabulary is not None:
         shared = [word for word in vocabulary if word in model.vocabulary]
         old, new = torch.tensor(model.vocabulary.ids(shared)), torch.tensor(vocabulary.ids(shared))
-        weight[new], bias[new] = model.softmax.weight[old], model.softmax.bias[old]
+        softmax.weight[new], softmax.bias[new] = model.softmax.weight[old], model.softmax.bias[old]
         # A new word starts with the probability of rare words, not of the average word.
         fresh = torch.ones(len(vocabulary), dtype=torch.bool).index_fill_(0, new, False)
-        bias[fresh] = torch.quantile(model.softmax.bias[old][-10_000:], 0.05)
-    return Head(SoftmaxWeights(weight, bias), vocabulary, len(shared), len(vocabulary) - len(shared))
+        softmax.bias[fresh] = torch.quantile(model.softmax.bias[old][-10_000:], 0.05)
+    return Head(softmax, vocabulary, len(shared), len(vocabulary) - len(shared))
 
 
 def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, say: Say) -> None:

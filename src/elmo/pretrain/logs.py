@@ -7,7 +7,6 @@ import os
 import socket
 import time
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +78,6 @@ class TensorBoardLog:
         with writing(self._path, advice=_ADVICE):
             for event in events:
                 self._writer.write(event.SerializeToString())
-
-
-def tensorboard_is_installed() -> bool:
-    return find_spec("tensorboard") is not None
 
 
 def _scalars(values: dict[str, Any], prefix: str) -> list[tuple[str, float]]:

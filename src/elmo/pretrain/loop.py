@@ -182,7 +182,8 @@ def _explain_failure(run: Run, update: Update, checkpoints: CheckpointFolder) ->
     return (
         f"Training diverged at update {run.progress.update}: the losses are {update.forward_loss} and "
         f"{update.backward_loss}, the gradient norm is {update.gradient_norm}; the weights were not changed. {found}. "
-        "Continue with --resume and a lower optimizer.learning_rate or optimizer.clip_norm (--set)."
+        "Lower optimizer.learning_rate or optimizer.clip_norm (--set): elmo pretrain --resume continues from the last "
+        "checkpoint, elmo finetune has to start again."
     )
 
 

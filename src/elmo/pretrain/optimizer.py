@@ -128,14 +128,13 @@ class Optimizer:
 
 
 def _dense_optimizer(settings: OptimizerSettings, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    fused = all(parameter.is_floating_point() for parameter in parameters)
     if settings.name == "adagrad":
         return torch.optim.Adagrad(
-            parameters, lr=settings.learning_rate, initial_accumulator_value=1.0, eps=0.0, fused=fused
+            parameters, lr=settings.learning_rate, initial_accumulator_value=1.0, eps=0.0, fused=True
         )
     # Biases and other vectors are not decayed.
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=fused)
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import tee
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from torch import Tensor
 from elmo.bilm.model import BiLMState
 from elmo.bilm.reference import reverse_within_lengths
 from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.carried_state import StateMode
 from elmo.errors import CheckpointError, ConfigError, InputError, check_choice
 from elmo.pretrain.objective import DirectionInputs, ModelInputs, run_bilm
 from elmo.pretrain.perplexity import Perplexity, SharedPerplexity
@@ -24,7 +26,6 @@ from elmo.pretrain.softmax import WordSoftmax
 from elmo.text.batches import cut_batches, cut_windows
 from elmo.text.vocabulary import Vocabulary
 
-STATES = ("reset", "warm", "carry")
 _READ_AHEAD = 64
 """Batches of sentences that are sorted by length together."""
 
@@ -92,7 +93,7 @@ class Scorer:
         self.model, self.device = model.eval(), model.device
         softmax, self.vocabulary = softmax_of(model, source=source)
         self.softmax = WordSoftmax(softmax.weight.to(self.device), softmax.bias.to(self.device))
-        check_choice("state", state, STATES)
+        check_choice("state", state, get_args(StateMode))
         if state == "warm" and model.warm_state is None:
             raise ConfigError(f"{source} has no warm state (elmo convert --warm-text makes one); use reset or carry.")
         self.state = state
@@ -139,6 +140,8 @@ class Scorer:
 
     def fill(self, tokens: Sequence[str], position: int, *, count: int = 10) -> Fill:
         """The most likely words at `position`, without special tokens; the word there is not used."""
+        if not 0 <= position < len(tokens):
+            raise InputError(f"position is {position}; expected that of a token, 0 to {len(tokens) - 1}.")
         forward, backward, both = self.expectations(tokens, position)
         words = self.vocabulary.words
 
@@ -239,7 +242,7 @@ def softmax_of(model: PretrainedBiLM, *, source: str) -> tuple[WordSoftmax, Voca
             f"Train one on your text first: elmo finetune -m {source} --train TEXT -o FOLDER"
         )
     check_sizes(len(model.vocabulary), len(model.softmax.weight), source=source)
-    return WordSoftmax.from_weights(model.softmax), model.vocabulary
+    return WordSoftmax(model.softmax.weight, model.softmax.bias), model.vocabulary
 
 
 def check_sizes(num_vocabulary: int, num_softmax: int, *, source: str) -> None:

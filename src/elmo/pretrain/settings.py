@@ -79,7 +79,8 @@ class DataSettings(Settings):
             for name in names:
                 if names.count(name) > 1 or name in _RESERVED_NAMES:
                     raise ConfigError(
-                        f"data.{role}: the name of a source is {name!r}; expected a different name for each source."
+                        f"data.{role}: the name of a source is {name!r}; expected a different name for each source, "
+                        f"none of them {', '.join(_RESERVED_NAMES)}."
                     )
 
 

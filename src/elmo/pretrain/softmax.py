@@ -52,10 +52,6 @@ class WordSoftmax:
         weight = torch.empty(num_words, dim).normal_(0, 1 / math.sqrt(dim), generator=generator)
         return cls(weight, torch.zeros(num_words))
 
-    @classmethod
-    def from_weights(cls, weights: SoftmaxWeights) -> WordSoftmax:
-        return cls(weights.weight, weights.bias)
-
     def to_weights(self) -> SoftmaxWeights:
         return SoftmaxWeights(self.weight, self.bias)
 

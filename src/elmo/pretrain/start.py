@@ -269,7 +269,7 @@ def _assemble(
         softmax=softmax,
         world=world,
     )
-    size = checkpoint.size_in_bytes(run.state().tensors)
+    size = sum(tensor.nbytes for tensor in run.state().tensors.values())
     if world.leads:
         # The kept ones, the best one and the one being written; Adam's moments are added by the first update.
         checkpoints.check_space(2 * size * (settings.training.keep_checkpoints + 2))

@@ -52,7 +52,7 @@ class ArrowSettings:
     pooling: Pooling | None = None
     dtype: VectorType = "float32"
     precision: str = "float32"
-    """Of the model's weights in memory: float32, or faster and less exact, float16 or int8."""
+    """Of the model's weights in memory: float32, or faster and less exact, float16, bfloat16 or int8."""
     device: str | None = "cpu"
     """The device that the model runs on; none means a GPU if there is one."""
     tokenizer: str | None = None

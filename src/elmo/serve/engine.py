@@ -52,8 +52,7 @@ def open_models(settings: ServeSettings) -> Models:
     """Open the biLMs and the task models, and refuse settings that do not fit them."""
     device = choose_device(settings.device, precision=settings.precision)
     name, bilm = _open(settings.model or DEFAULT_MODEL, settings, device)
-    Embedder(bilm, layers=settings.layers, cache=None)
-    if choose_layers(settings.layers, bilm.config.num_layers).form == "all":
+    if Embedder(bilm, layers=settings.layers, cache=None).layers.form == "all":
         raise ConfigError("--layers all gives no single vector; choose a layer, average, top, concat or weights.")
     tasks: dict[str, TrainedTask] = {}
     for folder in (each for given in settings.tasks for each in task_folders(given)):
@@ -96,10 +95,7 @@ class Engine:
 
     def embedder(self, layers: Any = "all", pooling: Any = None) -> Embedder:
         """An embedder with the shared model and cache; it is cheap to create."""
-        return Embedder(
-            self.bilm, layers=list(layers) if isinstance(layers, tuple) else layers, pooling=pooling,
-            cache=self.cache,
-        )  # fmt: skip
+        return Embedder(self.bilm, layers=layers, pooling=pooling, cache=self.cache)
 
     def choose(self, layers: str | int | Sequence[float]) -> str | int | tuple[float, ...]:
         """A choice of layers that the model has, in a hashable form."""
@@ -193,8 +189,7 @@ class Engine:
         return self.batcher.stop()
 
     def _check_size(self, texts: Sequence[list[str]], wanted: Wanted) -> None:
-        choice = choose_layers(list(wanted.layers) if isinstance(wanted.layers, tuple) else wanted.layers,
-                               self.bilm.config.num_layers)  # fmt: skip
+        choice = choose_layers(wanted.layers, self.bilm.config.num_layers)
         rows = len(texts) if wanted.pooling else sum(map(len, texts))
         numbers = rows * int(np.prod(choice.shape(None, self.bilm.config.output_dim)))
         if numbers > self.settings.max_output_numbers:

@@ -124,10 +124,7 @@ class _Workers:
         for number in range(self.settings.workers):
             self._fork(number)
         while self.numbers:
-            try:
-                pid, status = os.wait()
-            except InterruptedError:
-                continue
+            pid, status = os.wait()
             if pid not in self.numbers:
                 continue
             number = self.numbers.pop(pid)

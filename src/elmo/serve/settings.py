@@ -20,7 +20,7 @@ class ServeSettings(Settings):
     model: str | None = setting(None, "A path, a bundled name or a Hub name; none is the bundled model.")
     compare: str | None = setting(None, "A second model that the page shows beside the first.")
     device: str | None = setting(None, "The device that the models run on; none is a GPU if any, otherwise the CPU.")
-    precision: str = setting("float32", "The weights in memory: float32, float16 or int8.")
+    precision: str = setting("float32", "The weights in memory: float32, float16, bfloat16 or int8.")
     layers: str = setting("average", "The layers of routes that have no `layers` field.")
     index: Path | None = setting(None, "A neighbour index; none is a small one of the package's own sentences.")
     tasks: tuple[Path, ...] = setting((), "Trained task models, or folders of several.")

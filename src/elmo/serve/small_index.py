@@ -67,11 +67,6 @@ class SmallIndex:
         if self._thread.ident is None:
             self._thread.start()
 
-    def wait(self) -> None:
-        """Until the index is complete or has failed."""
-        self.start()
-        self._thread.join()
-
     def folder(self) -> Path:
         """The folder of the index, or of its first part; before, an answer that says how far it is."""
         self._wanted.set()

@@ -38,15 +38,16 @@ def writing(
         raise WriteError(f"Cannot write {path}: {error.strerror or error}. {advice}") from error
 
 
-def check_writable(path: Path, *, replace: bool = True) -> Path:
+def check_writable(path: Path, *, replace: bool | None = True) -> Path:
     """Refuse a path that no file can be written to, before anything is computed for it.
 
-    Without `replace`, a file that exists is refused too.
+    Without `replace`, a file that exists is refused too; None is for commands without the option --force.
     """
     with writing(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        _refuse_existing(path, path.exists() and not replace)
+        if path.exists() and not replace:
+            raise _exists(path, replace)
         # A test file in the nearest existing folder: permissions alone do not cover every kind of file system.
         folder = next(each for each in path.absolute().parents if each.exists())
         tempfile.TemporaryFile(dir=folder).close()
@@ -110,17 +111,18 @@ def staging_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_folder(path: Path, *, replace: bool = False, owned: Collection[str] = ()) -> Iterator[Path]:
+def atomic_folder(path: Path, *, replace: bool | None = None, owned: Collection[str] = ()) -> Iterator[Path]:
     """Yields a folder to fill. It is renamed to `path` when the block ends, and deleted when the block fails.
 
     An existing folder that is not empty is refused, or, with `replace`, exchanged in one step: its files named in
-    `owned` are deleted, and all others are moved to the new folder.
+    `owned` are deleted, and all others are moved to the new folder. None is for commands without the option --force.
     """
     with staging_folder(path) as stage:
         if path.exists() and not path.is_dir():
             raise WriteError(f"{path} is a file; expected a folder, or nothing. Give another name.")
         taken = path.is_dir() and any(path.iterdir())
-        _refuse_existing(path, taken and not replace)
+        if taken and not replace:
+            raise _exists(path, replace)
         yield stage
         for file in stage.rglob("*"):
             fsync_path(file)
@@ -134,9 +136,9 @@ def atomic_folder(path: Path, *, replace: bool = False, owned: Collection[str] =
         fsync_path(path.parent)
 
 
-def _refuse_existing(path: Path, refused: bool) -> None:
-    if refused:
-        raise WriteError(f"{path} exists already. Give another name, or --force to replace it.")
+def _exists(path: Path, replace: bool | None) -> WriteError:
+    force = "" if replace is None else ", or --force to replace it"
+    return WriteError(f"{path} exists already. Give another name{force}.")
 
 
 def is_device(path: Path) -> bool:

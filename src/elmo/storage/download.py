@@ -63,15 +63,11 @@ def is_offline() -> bool:
     )
 
 
-def is_address(name: str | Path) -> bool:
-    return str(name).startswith(("http://", "https://"))
-
-
 def cached_path(place: str | Path) -> Path:
     """A local path unchanged; for a web address, the path of its cached copy."""
-    if not is_address(place):
-        return Path(place)
     address = str(place)
+    if not address.startswith(("http://", "https://")):
+        return Path(place)
     # The digest distinguishes addresses; the file's name is for people.
     name = f"{digest(address)[:SHORT]}-{Path(urlsplit(address).path).name}"
     return fetch(address, cache_home() / "files" / name)
@@ -196,7 +192,9 @@ def _transfer(address: str, partial: Path, progress: Any) -> bool:
 def _read(answer: http.client.HTTPResponse) -> bytes:
     try:
         return answer.read(_CHUNK_BYTES)
-    except http.client.IncompleteRead as error:
+    except http.client.IncompleteRead as error:  # in an answer without a length
+        if not error.partial:
+            raise
         return error.partial
     except OSError as error:  # of the network, not of the disk
         raise http.client.HTTPException(str(error) or type(error).__name__) from error

@@ -120,11 +120,11 @@ def _rows(sentences: Iterable[Sequence[str]]) -> tuple[dict[tuple[str, ...], int
 
 
 def _reserve(path: Path, shape: tuple[int, int, int], precision: Precision) -> NDArray[Any]:
-    needed, free = int(np.prod(shape)) * np.dtype(precision).itemsize, _free_bytes(path.parent)
+    needed, free = int(np.prod(shape)) * np.dtype(precision).itemsize, shutil.disk_usage(path.parent).free
     if needed > free:
         raise InputError(
             f"The layers for this data need {needed / 1e9:.1f} GB in {path.parent}; it has {free / 1e9:.1f} GB. "
-            "Choose another folder with --cache, or train without a cache (--no-cache)."
+            "Free some space; for elmo task train, --cache chooses another folder and --no-cache none."
         )
     values = np.memmap(path, dtype=precision, mode="w+", shape=shape)
     reserve_space(path)
@@ -139,7 +139,3 @@ def _fill(values: NDArray[Any], rows: dict[tuple[str, ...], int], embedder: Embe
             progress(done, len(rows))
     assert isinstance(values, np.memmap)
     values.flush()
-
-
-def _free_bytes(folder: Path) -> int:
-    return shutil.disk_usage(folder).free

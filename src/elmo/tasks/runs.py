@@ -168,7 +168,6 @@ class Trainer:
         One process at a time computes the layers or deletes their folder; the last process that uses it deletes it.
         """
         layers, unfinished, waiting = self._layers_folder, self.store.folder / "unfinished", list(group)
-        unfinished.mkdir(parents=True, exist_ok=True)
         with in_use(layers):
             with locked(layers):
                 cache = self._widest_layers(group)

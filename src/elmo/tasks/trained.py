@@ -102,7 +102,6 @@ class TrainedTask:
 
     def save(self, folder: Path, *, elmo_folder: str | None = None) -> None:
         """Write the folder; `elmo_folder` is the relative path of a folder that already has the frozen biLM."""
-        folder.mkdir(parents=True, exist_ok=True)
         if self.bilm is not None and elmo_folder is None:
             elmo_folder = ELMO_FOLDER
             self.bilm.save_pretrained(folder / elmo_folder)

@@ -178,7 +178,6 @@ class _Loop:
         tensors = {f"{group}/{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
         tensors["random"] = torch.get_rng_state()
         counters = {"identity": state.identity, "progress": vars(self.progress), "optimizer": optimizer["param_groups"]}
-        state.folder.mkdir(parents=True, exist_ok=True)
         checkpoint.save_state(RunState(tensors, counters), state.path)
 
     def resume(self, state: StateFile) -> None:

@@ -93,17 +93,16 @@ class TokenIndexer:
 
     def positions(self, sentences: Iterable[Sequence[str]], *, markers: bool = True) -> WordPositions:
         """The distinct words of token lists and where each stands; `markers=False` if the lists hold them already."""
-        marked = (self._marked(sentence) if markers else sentence for sentence in map(_checked, sentences))
-        found = number_words(marked)
+        found = number_words(
+            [self.begin_sentence, *sentence, self.end_sentence] if markers else sentence
+            for sentence in map(_checked, sentences)
+        )
         if wrong := [token for token in found.words if not isinstance(token, str)]:
             raise InputError(
                 f"A token is {type(wrong[0]).__name__} ({str(wrong[0])[:40]!r}); expected a string. Give the words "
                 "themselves, not their ids."
             )
         return WordPositions(found.words, torch.from_numpy(found.positions), torch.from_numpy(found.lengths))
-
-    def _marked(self, sentence: Sequence[str]) -> list[str]:
-        return [self.begin_sentence, *sentence, self.end_sentence]
 
     def batch(self, sentences: Iterable[Sequence[str]], *, markers: bool = True) -> TokenBatch:
         """One batch of token lists, ready for the model."""

@@ -29,12 +29,12 @@ def test_a_checkpoint_holds_what_bilm_dumped_from_it(name: str, copy_of, assert_
     assert from_index.card["global_step"] == 12
 
 
-def test_the_softmax_gives_the_losses_that_bilm_measured(golden: Path) -> None:
+def test_the_softmax_gives_the_losses_that_bilm_measured(golden: Path, copy_of) -> None:
     """Forward loss of the first sentence of the held-out text, from zero state, by the full softmax."""
-    folder = golden / "checkpoints/char"
+    folder = copy_of("checkpoints/char")
     from elmo.checkpoints.pretrained import PretrainedBiLM
 
-    checkpoint = open_checkpoint(folder / "model.ckpt-12.index", vocabulary=golden / "checkpoints/vocab.txt")
+    checkpoint = open_checkpoint(folder / "model.ckpt-12.index")
     assert checkpoint.softmax is not None and checkpoint.vocabulary is not None
     bilm = PretrainedBiLM.from_checkpoint(checkpoint, source="golden")
     sentence = (golden / "checkpoints/held_out.txt").read_text().split("\n")[0].split()

@@ -75,6 +75,13 @@ def test_a_line_without_end_is_refused_before_it_is_read(tmp_path: Path) -> None
         next(found)
 
 
+def test_a_range_inside_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"x" * (files.MAX_LINE_BYTES + 100))
+    with pytest.raises(InputError, match="the line at byte 10 has more than 16,777,216 bytes"):
+        next(read_lines(Source(path, start=10), ReadProgress()))
+
+
 def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffa\u2028b\x0bc\x0cd\x85e\rf\x1cg\r\n\nlast\x00".encode())

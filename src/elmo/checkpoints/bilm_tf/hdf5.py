@@ -76,7 +76,7 @@ def read(options: Path, weights: Path, *, vocabulary: Path | None = None) -> Che
         return _read_word_model(plain, options, weights, arrays, vocabulary)
 
 
-def write(checkpoint: Checkpoint, target: Path, *, replace: bool = False) -> list[Path]:
+def write(checkpoint: Checkpoint, target: Path, *, replace: bool | None = None) -> list[Path]:
     """Write weights, options and, for a word-id model, the vocabulary; returns the paths written.
 
     `target` is the weights file (the other files are named after it), or a folder for weights.hdf5 and options.json.
@@ -100,7 +100,7 @@ def write(checkpoint: Checkpoint, target: Path, *, replace: bool = False) -> lis
     return files
 
 
-def check_target(checkpoint: Checkpoint, target: Path, *, replace: bool = False) -> list[Path]:
+def check_target(checkpoint: Checkpoint, target: Path, *, replace: bool | None = None) -> list[Path]:
     """The paths that `write` will write, the weights first; an error if it cannot or must not write them."""
     config = expressible(checkpoint)
     weights = target if target.suffix in WEIGHT_SUFFIXES else target / "weights.hdf5"

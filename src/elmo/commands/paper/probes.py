@@ -11,7 +11,7 @@ import typer
 from elmo.commands import options
 from elmo.commands.measured import Stopwatch, counting, messages, model_facts
 from elmo.commands.paper.deliver import Output, Result, deliver
-from elmo.errors import InputError
+from elmo.errors import check_choice
 
 if TYPE_CHECKING:
     from elmo.embedding.embedder import Embedder
@@ -41,8 +41,7 @@ def pos(
     from elmo.paper.linear_probe import ProbeSettings
     from elmo.paper.table_6_parts_of_speech import measure, section
 
-    if tags not in ("upos", "xpos", "both"):
-        raise InputError(f"Unknown tags {tags!r}; expected upos, xpos or both.")
+    check_choice("tags", tags, ("upos", "xpos", "both"))
     output.check("pos")
     corpora = labelled_corpora(data, tags)
     embedder, watch = model.embedder(), Stopwatch()
@@ -68,8 +67,7 @@ def senses(
     """Word senses by nearest neighbour: SemCor's senses, Raganato's sets (table 5)."""
     from elmo.paper.table_5_senses import measure, section
 
-    if punctuation not in ("auto", "keep", "drop"):
-        raise InputError(f"Unknown --punctuation {punctuation!r}; expected auto, keep or drop.")
+    check_choice("punctuation", punctuation, ("auto", "keep", "drop"))
     output.check("senses")
     keep = None if punctuation == "auto" else punctuation == "keep"
     watch = Stopwatch()

@@ -15,9 +15,9 @@ from elmo.errors import ConfigError
 from elmo.integrations.allennlp.bilm import Place, _ElmoBiLm
 from elmo.integrations.allennlp.published import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
 from elmo.integrations.allennlp.text import Mask, remove_sentence_boundaries
+from elmo.mix.scalar_mix import LAYER_NORM_EPSILON
 from elmo.storage.download import cached_path
 
-_LAYER_NORM_EPSILON = 1e-12
 _VECTORS = "elmo_representations"
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def _normalise(tensor: Tensor, mask: Tensor) -> Tensor:
     count = real.sum() * tensor.shape[-1]
     mean = (tensor * real).sum() / count
     variance = (((tensor - mean) * real) ** 2).sum() / count
-    return (tensor - mean) / torch.sqrt(variance + _LAYER_NORM_EPSILON)
+    return (tensor - mean) / torch.sqrt(variance + LAYER_NORM_EPSILON)
 
 
 class Elmo(nn.Module):

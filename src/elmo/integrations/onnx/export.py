@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from elmo.checkpoints.native import special_tokens
 from elmo.checkpoints.pretrained import PretrainedBiLM, as_bilm
 from elmo.embedding.embedder import Embedder
 from elmo.errors import CheckpointError
@@ -61,12 +62,7 @@ def export_onnx(model: PretrainedBiLM | str | Path | None, path: str | Path, *, 
 
 def _description(bilm: PretrainedBiLM) -> dict[str, object]:
     words = bilm.vocabulary if bilm.config.word_embedding is not None else None
-    vocabulary = None
-    if words is not None:
-        vocabulary = {
-            "words": list(words.words), "begin_sentence": words.begin_sentence, "end_sentence": words.end_sentence,
-            "unknown": words.unknown,
-        }  # fmt: skip
+    vocabulary = None if words is None else {"words": list(words.words), **special_tokens(words)}
     return {"version": 1, "bilm": to_dict(bilm.config), "vocabulary": vocabulary}
 
 

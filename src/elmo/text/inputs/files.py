@@ -164,19 +164,13 @@ def read_located_lines(source: Source, progress: ReadProgress) -> Iterator[Line]
         if offset:
             # The byte before tells whether a line begins here; the rest of an earlier line belongs to another range.
             stream.seek(offset - 1)
-            offset += len(stream.readline()) - 1
+            offset += len(_bounded_line(stream, source, offset, 0)) - 1
         number = 0
         while source.stop is None or offset < source.stop:
-            raw = stream.readline(MAX_LINE_BYTES + 1)
+            number += 1
+            raw = _bounded_line(stream, source, offset, number)
             if not raw:
                 return
-            number += 1
-            if len(raw) > MAX_LINE_BYTES:
-                where = f"the line at byte {offset:,}" if source.start else f"line {number}"
-                raise InputError(
-                    f"{source.name}: {where} has more than {MAX_LINE_BYTES:,} bytes. Expected one sentence or "
-                    "record per line; give --format text for running text without line ends."
-                )
             try:
                 text = raw.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -185,6 +179,17 @@ def read_located_lines(source: Source, progress: ReadProgress) -> Iterator[Line]
                 text = text.removeprefix("\ufeff")
             yield Line(number, text.removesuffix("\n").removesuffix("\r"), offset)
             offset += len(raw)
+
+
+def _bounded_line(stream: BinaryIO, source: Source, offset: int, number: int) -> bytes:
+    raw = stream.readline(MAX_LINE_BYTES + 1)
+    if len(raw) > MAX_LINE_BYTES:
+        where = f"the line at byte {offset:,}" if source.start else f"line {number}"
+        raise InputError(
+            f"{source.name}: {where} has more than {MAX_LINE_BYTES:,} bytes. Expected one sentence or record per line; "
+            "--format text of elmo embed and elmo tokenize splits running text without line ends."
+        )
+    return raw
 
 
 def read_pieces(source: Source, progress: ReadProgress) -> Iterator[str]:

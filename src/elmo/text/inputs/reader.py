@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from elmo.errors import ConfigError, InputError
-from elmo.text.inputs.files import ReadProgress, Source, find_sources, format_suffix, total_bytes
+from elmo.text.inputs.files import Source, find_sources, format_suffix, total_bytes
 from elmo.text.inputs.formats import READERS, TABLES, Row, RowOptions
 from elmo.text.tokenizer import Offsets, align, check_tokenizer, tokenize, words
 
@@ -140,6 +140,3 @@ def _split(row: Row, tokenizer: str, *, offsets: bool) -> tuple[list[str], str |
         return words(text, tokenizer), row.value, None
     split = tokenize(text, tokenizer)
     return [token.text for token in split], row.value, [(token.start, token.stop) for token in split]
-
-
-__all__ = ["FORMATS", "ReadProgress", "Sentence", "check_columns", "choose_format", "read_sentences"]
