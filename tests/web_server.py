@@ -23,6 +23,8 @@ class WebServer(ThreadingHTTPServer):
         self.headers: dict[str, str] = {}
         self.in_chunks = False
         """Answers have no Content-Length; an empty chunk ends them."""
+        self.chunk_bytes: int | None = None
+        """Of each chunk but the last; None sends one."""
         self.has_validators = True
         self.delay = threading.Event()
         self.delay.set()
@@ -59,7 +61,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = content[first or 0 :]
         if self.server.in_chunks:
             self.send_header("Transfer-Encoding", "chunked")
-            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+            size = self.server.chunk_bytes or max(len(body), 1)
+            chunks = [body[start : start + size] for start in range(0, len(body), size)]
+            body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
         else:
             self.send_header("Content-Length", str(len(body)))
         if self.server.has_validators:

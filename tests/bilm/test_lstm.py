@@ -60,6 +60,17 @@ def test_state_after_the_last_real_token_continues_exactly() -> None:
     torch.testing.assert_close(second.state.cell, whole.state.cell)
 
 
+@pytest.mark.parametrize(("dtype", "batch"), [(torch.float32, 0), (torch.float64, 0), (torch.float64, 2)])
+@torch.no_grad()
+def test_without_tokens_the_state_stays_as_it_is(dtype: torch.dtype, batch: int) -> None:
+    """float32 runs in the kernels, float64 in the reference."""
+    stack = make_stack().to(dtype)
+    state = StackState(torch.randn(2, batch, 3, dtype=dtype), torch.randn(2, batch, 5, dtype=dtype))
+    output = stack(torch.zeros(batch, 0, 3, dtype=dtype), torch.zeros(batch, dtype=torch.long), state=state)
+    assert output.layers.shape == (2, batch, 0, 3)
+    assert torch.equal(output.state.hidden, state.hidden) and torch.equal(output.state.cell, state.cell)
+
+
 @torch.no_grad()
 def test_padding_is_zero_and_changes_no_other_output() -> None:
     stack = make_stack()

@@ -148,6 +148,10 @@ def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], dic
             lambda f: save_file({"weight": torch.zeros(1)}, f / "softmax.safetensors"),
             "holds weight .1,.. Expected the weight and",
         ),
+        (
+            lambda f: save_file({"weight": torch.zeros(5, 7), "bias": torch.zeros(5)}, f / "softmax.safetensors"),
+            r"holds bias \(5,\), weight \(5, 7\)\. Expected .* \(words, 6\)",
+        ),
         (lambda f: change_config(f, special_tokens={"unknown": 3}), "special_tokens {'unknown': 3}. Expected strings"),
         (
             lambda f: change_weights(f, lambda tensors: {"warm_state.hidden": torch.zeros(2, 2, 1, 5)}),
@@ -163,6 +167,19 @@ def test_damaged_folders_say_what_is_wrong(spoil, message: str, full: Checkpoint
     native.write(full, tmp_path)
     spoil(tmp_path)
     with pytest.raises(CheckpointError, match=message):
+        native.read(tmp_path)
+
+
+def test_a_word_table_needs_its_own_vocabulary(golden: Path, tmp_path: Path) -> None:
+    model = open_checkpoint(golden / "bilm/word")
+    native.write(model, tmp_path)
+    with (tmp_path / "vocabulary.txt").open("a", encoding="utf-8") as file:
+        file.write("added-by-hand\n")
+    assert model.vocabulary is not None
+    found, expected = f"{len(model.vocabulary) + 1:,}", f"{len(model.vocabulary):,}"
+    with pytest.raises(
+        CheckpointError, match=f"vocabulary.txt has {found} words. Expected {expected}, one for each row"
+    ):
         native.read(tmp_path)
 
 

@@ -176,6 +176,8 @@ def test_models_that_cannot_be_averaged(tmp_path: Path) -> None:
     arguments = ["convert", TINY, str(tmp_path / "mean"), "--average", "english"]
     with pytest.raises(ElmoError, match="english differs from"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
+    with pytest.raises(ElmoError, match="--average names a model twice"):
+        CliRunner().invoke(app, [*arguments[:-1], TINY], catch_exceptions=False)
     assert not (tmp_path / "mean").exists()
 
 

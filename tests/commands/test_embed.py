@@ -182,6 +182,8 @@ def test_bad_input_gets_one_sentence(
     ("arguments", "message"),
     [
         (["--threads", "-1"], "-1 threads were asked for"),
+        (["--partition-mb", "nan"], "--partition-mb is nan"),
+        (["--partition-mb", "inf"], "--partition-mb is inf"),
         (["--tokenizer", "spacy"], "no tokenizer 'spacy'"),
         (["--workers", "2"], "--workers 2 has no effect: --engine local runs in this process"),
         (["--device", "nowhere"], "The device 'nowhere' cannot be used"),

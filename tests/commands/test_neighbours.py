@@ -73,6 +73,7 @@ def test_another_model_is_detected(index: str, tmp_path: Path, make_bilm: Callab
 def test_bad_queries_are_refused(index: str) -> None:
     for arguments, message in (
         (["--occurrence", "x"], "SENTENCE:POSITION"),
+        (["--occurrence", "²:0"], "SENTENCE:POSITION"),
         ([], "Expected either a sentence and --word"),
         (["The bank.", "--occurrence", "0:1"], "Expected either a sentence and --word"),
         (["The bank.", "-w", "banks"], "not a token of the sentence"),

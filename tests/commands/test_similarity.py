@@ -37,6 +37,12 @@ def test_an_included_word_is_drawn_by_sense(model: str, tmp_path: Path) -> None:
     assert [len(layer["points"]) for layer in data["layers"]] == [8, 8, 8]
 
 
+def test_a_path_is_printed_as_it_is(model: str, tmp_path: Path) -> None:
+    output = tmp_path / "not [/markup]" / ("long" * 30) / "bank.svg"
+    result = CliRunner().invoke(app, ["bank", "-m", model, "-o", str(output)], catch_exceptions=False)
+    assert f"wrote {output}\n" in result.stderr
+
+
 def test_a_text_is_coloured_by_cluster(model: str, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("a bank here\nthe bank there\nno bank now\nmy bank.\n")
     text = str(tmp_path / "text.txt")

@@ -1,6 +1,7 @@
 """`elmo task` by the real command: train, evaluate, predict, and one error message for bad input."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -119,9 +120,10 @@ def test_all_tasks_of_a_folder_are_trained_for_the_service(data: Path, tmp_path:
             (folder / f"{part}.txt").write_text(content, encoding="utf-8")
     settings = ["text.words.dim=12", "training.epochs=1", "training.batch_size=4"]
     changes = [part for setting in settings for part in ("--set", setting)]
-    run = elmo("train-all", str(tmp_path / "data"), "-o", str(tmp_path / "tasks"), "--threads", "1", *changes)
-    assert run.stdout.rstrip().endswith(f"elmo serve --task {tmp_path / 'tasks'}")
-    assert {TrainedTask.load(each).task.name for each in task_folders(tmp_path / "tasks")} == {
+    tasks = tmp_path / "my tasks"
+    run = elmo("train-all", str(tmp_path / "data"), "-o", str(tasks), "--threads", "1", *changes)
+    assert shlex.split(run.stdout.splitlines()[-1].partition("page: ")[2]) == ["elmo", "serve", "--task", str(tasks)]
+    assert {TrainedTask.load(each).task.name for each in task_folders(tasks)} == {
         "named_entities",
         "sentiment",
     }

@@ -40,6 +40,14 @@ def test_resetting_some_rows(bilm: PretrainedBiLM) -> None:
     assert carried.rows is None
 
 
+def test_resetting_clears_what_is_not_a_number(bilm: PretrainedBiLM) -> None:
+    after = _after(bilm, ["a"], ["b"])
+    carried = CarriedState(BiLMState(torch.full_like(after.hidden, torch.nan), torch.full_like(after.cell, torch.inf)))
+    carried.reset(torch.tensor([True, False]))
+    cleared = carried.take(bilm, 1)
+    assert not cleared.hidden.any() and not cleared.cell.any()
+
+
 def test_the_warm_state_is_one_row_that_text_left(bilm: PretrainedBiLM) -> None:
     warm = compute_warm_state(bilm, [["one", "sentence", "."]])
     torch.testing.assert_close(warm.cell, _after(bilm, ["one", "sentence", "."]).cell)

@@ -50,7 +50,23 @@ def test_one_direction_can_be_selected() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["middle", 3, -4, [1.0, 2.0], "1,2", "", True, None, 1.5, "nan,1,1", [1.0, float("inf"), 0.0]]
+    "spec",
+    [
+        "middle",
+        3,
+        -4,
+        [1.0, 2.0],
+        "1,2",
+        "",
+        True,
+        None,
+        1.5,
+        "nan,1,1",
+        [1.0, float("inf"), 0.0],
+        ["a", "b", "c"],
+        [0.5, None, 0.5],
+        np.ones((3, 1)),
+    ],
 )
 def test_unsuitable_choices_are_refused(spec: object) -> None:
     with pytest.raises(ConfigError, match=r"layer"):

@@ -47,6 +47,12 @@ def test_static_vectors_come_from_layer_0_or_from_a_file(encoder, tmp_path: Path
     assert given.facts.static == "vectors.txt"
 
 
+def test_lone_surrogates_become_question_marks(encoder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    build_index(encoder, [["half", "\ud83d", "é"]], folder=tmp_path / "ix", model="m")
+    index = NeighbourIndex(tmp_path / "ix")
+    assert index.tokens(0) == ("half", "?", "é") and index.words == ["half", "?", "é"]
+
+
 def test_a_failed_build_leaves_no_files(encoder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match="no tokens"):
         build_index(encoder, [], folder=tmp_path / "ix", model="m")

@@ -128,7 +128,11 @@ def test_embedder() -> None:
         for row, layers in enumerate(embedder.embed_batch(batch)):
             close(layers, expected[f"batch_{k}_row_{row}"])
     close(embedder.embed_sentence(BATCHES[0][0]), expected["embed_sentence"])
+    before = embedder.elmo_bilm._elmo_lstm._states
     assert embedder.embed_sentence([]).shape == (3, 0, 14)
+    after = embedder.elmo_bilm._elmo_lstm._states
+    assert before is not None and after is not None  # AllenNLP did not run an empty sentence that comes alone
+    assert all(torch.equal(*pair) for pair in zip(before, after, strict=True))
     activations, mask = embedder.batch_to_embeddings(BATCHES[0])
     assert activations.shape == (2, 3, 6, 14) and mask.sum(1).tolist() == [6, 2]
 
@@ -163,6 +167,11 @@ def test_options_of_the_file_writer(tmp_path: Path) -> None:
         assert not (tmp_path / "new.hdf5").exists()
     with pytest.raises(ConfigError, match="all, top or average"):
         embedder.embed_file(io.StringIO("a\n"), str(out), "middle")
+    for batch_size in (0, -1):
+        with pytest.raises(ConfigError, match=f"The batch size is {batch_size}"):
+            embedder.embed_file(io.StringIO("a\n"), str(out), batch_size=batch_size)
+        with pytest.raises(ConfigError, match=f"The batch size is {batch_size}"):
+            list(embedder.embed_sentences([["a"]], batch_size))
 
 
 def test_scalar_mix() -> None:

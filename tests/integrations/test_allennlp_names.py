@@ -182,6 +182,8 @@ def test_character_mapper_and_indexer() -> None:
     assert torch.equal(padded, indexer.as_padded_tensor_dict(new, {"elmo_tokens": 5})["elmo_tokens"])
     assert torch.equal(padded[:4], batch_to_ids(SENTENCES[:1])[0]) and not padded[4].any()
     assert indexer.get_padding_lengths(new) == {"elmo_tokens": 4}
+    longer = ELMoTokenCharactersIndexer(token_min_padding_length=7)
+    assert longer.get_padding_lengths(new) == {"elmo_tokens": 7} and longer.get_token_min_padding_length() == 7
     assert indexer.get_empty_token_list() == {"elmo_tokens": []}
 
 

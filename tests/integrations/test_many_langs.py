@@ -95,6 +95,16 @@ def test_the_command(tmp_path: Path, input_format: str, text: str, sentences: li
             close(np.array([[float(value) for value in row[1:]] for row in rows]), vectors)
 
 
+def test_a_layer_and_a_format_may_be_named_twice(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\tb\n", encoding="utf-8")
+    main([
+        "test", "--input", str(tmp_path / "in.txt"), "--model", str(GOLDEN / "efml" / "char_only"), "--output_prefix",
+        str(tmp_path / "out"), "--output_format", "hdf5,hdf5", "--output_layer", "0,0",
+    ])  # fmt: skip
+    with h5py.File(tmp_path / "out.ly0.hdf5") as file:
+        assert set(file) == {"a\tb"}
+
+
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.txt").write_text("a\tb\n", encoding="utf-8")
     words = ["test", "--input", str(tmp_path / "in.txt"), "--model", str(GOLDEN / "efml" / "char_only")]

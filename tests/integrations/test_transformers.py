@@ -150,6 +150,15 @@ class TestTokenizer:
         fixed = tokenizer("No.", padding="max_length", max_length=5, return_tensors="pt", padding_side="left")
         assert fixed["attention_mask"].tolist() == [[1, 1, 0, 0, 0]] and fixed["character_ids"].shape == (1, 5, 50)
 
+    def test_truncation_from_the_left(self, folder: Path) -> None:
+        tokenizer = ElmoTokenizer.from_pretrained(folder, truncation_side="left")
+        for number, kept in ((2, "two three"), (5, "one two three")):
+            cut = tokenizer("one two three", truncation=True, max_length=number)
+            assert cut["character_ids"] == tokenizer(kept)["character_ids"]
+
+    def test_a_text_without_words_has_no_word_ids(self, tokenizer: ElmoTokenizer) -> None:
+        assert tokenizer("").word_ids() == []
+
     def test_bad_input(self, tokenizer: ElmoTokenizer) -> None:
         with pytest.raises(InputError, match="a pair was given"):
             tokenizer("a", "b")

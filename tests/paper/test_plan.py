@@ -1,11 +1,12 @@
 """The sizes of a report."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from elmo.errors import ConfigError
-from elmo.paper.plan import Plan, quick_plan
+from elmo.paper.plan import Plan, quick_plan, read_plan
 
 
 def test_the_users_settings_replace_the_plans() -> None:
@@ -20,3 +21,11 @@ def test_other_tasks_may_be_ablated_and_table_1_has_all() -> None:
     assert plan.tasks == Plan().tasks
     with pytest.raises(ConfigError, match="Did you mean sentiment"):
         Plan().ablating(["sentimant"])
+
+
+def test_vectors_need_an_epoch(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text("vectors_epochs = 0\n")
+    with pytest.raises(ConfigError, match="vectors_epochs is 0; expected a whole number, at least 1"):
+        read_plan(path)
+    assert read_plan(path, ["vectors_epochs=2"])[0].vectors.epochs == 2

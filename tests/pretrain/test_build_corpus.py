@@ -14,7 +14,7 @@ from elmo.errors import InputError
 from elmo.pretrain.build_corpus import open_or_build
 from elmo.pretrain.corpus import INDEX_FILE, SPECIALS, Corpus
 from elmo.pretrain.settings import DataSettings, Source
-from elmo.text.characters import CharacterScheme
+from elmo.text.characters import CharacterIds, CharacterScheme
 from elmo.text.vocabulary import Vocabulary
 
 
@@ -212,6 +212,21 @@ def test_spelling_is_that_of_the_scheme(tmp_path: Path) -> None:
     for scheme in (CharacterScheme.utf8(), CharacterScheme.codepoints(corpus.characters(), 12)):
         table = corpus.spelling(scheme)
         assert [list(row) for row in table] == [scheme.encode_word(word) for word in corpus.words()]
+
+
+def test_spelling_with_more_ids_than_16_bits_have(tmp_path: Path) -> None:
+    corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(write(tmp_path / "a.txt", "a b\n"),)))
+    ids = CharacterIds(
+        padding=1, begin_word=2, end_word=3, begin_sentence=4, end_sentence=5, unknown=6, characters=(("a", 70_000),)
+    )
+    table = corpus.spelling(CharacterScheme("codepoints", 5, ids))
+    assert table[corpus.words().index("a")].tolist() == [2, 70_000, 3, 1, 1]
+
+
+def test_lone_surrogates_are_left_out(tmp_path: Path) -> None:
+    lines = '{"text": "Ink \\ud83d is wet."}\n["dry\\udc00", "\\ud83d", "ink"]\n"\\ud83d"\n'
+    corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(write(tmp_path / "a.jsonl", lines),)))
+    assert texts(corpus, "train") == ["Ink is wet .", "dry ink"]
 
 
 def test_characters_by_falling_frequency(tmp_path: Path) -> None:

@@ -400,6 +400,12 @@ def test_every_kind_of_model_trains_and_loads(
     assert made.run.progress.update == 12
 
 
+def test_a_word_table_of_another_size_than_the_vocabulary(project: Make, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"num_words is 7, but the vocabulary has \d+ words"):
+        project("run", "model.word_embedding.dim=5", "model.word_embedding.num_words=7")
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_card_names_the_source(project: Make, tmp_path: Path) -> None:
     run(project("run"))
     card = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))["card"]

@@ -178,6 +178,15 @@ def test_a_run_is_not_resumed_with_another_mapping(folder: str, text: str, tmp_p
         plan_job(plain, [text], out)
 
 
+def test_a_run_is_not_resumed_with_another_column(folder: str, tmp_path: Path) -> None:
+    table, out = tmp_path / "in.tsv", str(tmp_path / "out")
+    table.write_text("one word\tother words\nmore\tand more\n", encoding="utf-8")
+    run_job(plan_job(ArrowSettings(folder, column="1", layers="top"), [str(table)], out), embed_here)
+    assert plan_job(ArrowSettings(folder, column="1", layers="top"), [str(table)], out).todo == []
+    with pytest.raises(ConfigError, match=r"other settings \(number '1' -> '2'\)"):
+        plan_job(ArrowSettings(folder, column="2", layers="top"), [str(table)], out)
+
+
 def test_other_settings_and_other_input_are_refused(folder: str, text: str, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     settings = ArrowSettings(folder, pooling="mean")

@@ -88,6 +88,14 @@ def test_an_index_of_another_model_is_refused_every_time(
             explorer.neighbours("We sat on the bank", 4, number=3)
 
 
+def test_a_corpus_without_a_frequent_word_suggests_none(
+    make_explorer: Callable[..., Explorer], model_folder: Path, tmp_path: Path
+) -> None:
+    build_index(Embedder(model_folder), map(str.split, TEXTS), folder=tmp_path / "ix", model="small")
+    with pytest.raises(ServiceError, match=r"holds that word 1 times; .* Try another index"):
+        make_explorer(index=tmp_path / "ix").map("sat", None, clusters=1, limit=10)
+
+
 def finish(index: SmallIndex) -> None:
     """Wait until the index is complete or has failed."""
     index.start()
@@ -233,6 +241,9 @@ def test_own_sentences_beside_the_corpus(server: Server) -> None:
     assert without["own"] == [] and len(without["occurrences"]) == len(answer["occurrences"]) - 2
     refused = httpx.post(server.url + "/map", json={**body, "own": ["No such word."]}, timeout=60)
     assert refused.status_code == 422 and "None of the sentences in `own` holds the word" in refused.json()["error"]
+    many = {"word": "bank", "own": ["bank bank", "bank bank"], "limit": 3}
+    refused = httpx.post(server.url + "/map", json=many, timeout=60)
+    assert refused.status_code == 422 and "hold the word 4 times; the most is 3" in refused.json()["error"]
 
 
 def test_a_rare_word_suggests_other_words(server: Server) -> None:

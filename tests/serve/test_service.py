@@ -26,6 +26,7 @@ from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.commands import app
 from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError, ElmoError
+from elmo.explore.neighbour_index import build_index
 from elmo.serve.app import create_app
 from elmo.serve.run import _bind
 from elmo.serve.settings import ServeSettings, read_api_key
@@ -232,6 +233,12 @@ def test_the_key_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(ConfigError, match="is empty; expected the API key"):
         read_api_key(tmp_path / "empty")
+    monkeypatch.setenv("ELMO_API_KEY", "ключ")
+    with pytest.raises(ConfigError, match="ELMO_API_KEY holds a character that is not printable ASCII"):
+        read_api_key(None)
+    (tmp_path / "two").write_text("first\nsecond\n")
+    with pytest.raises(ConfigError, match="more than one line"):
+        read_api_key(tmp_path / "two")
 
 
 def test_workers_share_the_port_and_the_counters(start_server: Start) -> None:
@@ -260,6 +267,16 @@ def test_stopping_while_a_dead_worker_is_being_replaced(start_server: Start) -> 
     assert server.stop() == 0
     with pytest.raises(httpx.ConnectError):
         httpx.get(server.url + "/health", timeout=60)
+
+
+def test_workers_that_cannot_start_are_not_replaced_for_ever(
+    make_bilm: Callable[..., PretrainedBiLM], model_folder: Path, tmp_path: Path
+) -> None:
+    build_index(Embedder(make_bilm(seed=9)), [["We", "sat"]], folder=tmp_path / "ix", model="other")
+    options = ["--port", "0", "--workers", "2", "--model", str(model_folder), "--index", str(tmp_path / "ix")]
+    done = subprocess.run([sys.executable, "-c", MAIN, "serve", *options], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "A worker could not start" in done.stderr.splitlines()[-1], done.stderr
+    assert "The index was made with another model" in done.stderr
 
 
 def test_stopping_drops_requests_that_take_too_long(

@@ -66,6 +66,15 @@ def test_an_answer_without_a_length_is_resumed_too(server: WebServer, address: s
     assert [asked for _, asked in server.requests] == [None, "bytes=1048576-"]
 
 
+def test_an_answer_that_breaks_between_two_chunks_is_not_complete(
+    server: WebServer, address: str, tmp_path: Path
+) -> None:
+    server.in_chunks, server.chunk_bytes = True, 1000
+    server.breaks = [1500 * len(b"3e8\r\n" + bytes(1000) + b"\r\n")]
+    assert fetch(address, tmp_path / "file").read_bytes() == CONTENT
+    assert [asked for _, asked in server.requests] == [None, "bytes=1500000-"]
+
+
 def test_a_failed_download_is_resumed_by_the_next_call(server: WebServer, address: str, tmp_path: Path) -> None:
     server.breaks = [1_000_000, 0, 0, 0, 0, 0]
     with pytest.raises(CheckpointError, match=r"connection ended before.* next attempt resumes.* save it as .*file"):

@@ -95,6 +95,11 @@ def test_the_shared_layers_change_no_score(run: Run, make_bilm: MakeBilm, tmp_pa
     assert alone[0]["dev"] == together[0]["dev"] and alone[0]["history"][0]["loss"] == together[0]["history"][0]["loss"]
 
 
+def test_layers_are_shared_in_one_precision_only(run: Run, make_bilm: MakeBilm, tmp_path: Path) -> None:
+    half, full = Trainer(RunStore(tmp_path / "runs"), make_bilm())([run, changed(run, precision="float32")])
+    assert full["cache_bytes"] == 2 * half["cache_bytes"]
+
+
 def test_a_damaged_result_is_an_error_with_its_path(tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     assert store.get({"kind": "a"}, lambda: {"score": 1}) == {"score": 1}

@@ -37,6 +37,8 @@ def test_the_cut_counts_bytes_and_may_split_a_code_point() -> None:
 
 def test_a_lone_surrogate_is_left_out() -> None:
     assert UTF8.spell("a\ud800b") == UTF8.spell("ab")
+    assert UTF8.spell("\ud800" * 10 + "x" * 60) == UTF8.spell("x" * 60)
+    assert not UTF8.is_cut("\ud800" * 10 + "x" * 48) and UTF8.is_cut("\ud800" + "x" * 49)
 
 
 @given(st.text(max_size=80))

@@ -162,6 +162,8 @@ def lstm_layer(
     Returns h at every token, (batch, tokens, dim), and h and c after each sentence's last token.
     """
     hidden, cell = state
+    if inputs.shape[1] == 0:  # no tokens: the state stays as it is
+        return hidden.new_zeros(len(inputs), 0, hidden.shape[1]), hidden.clone(), cell.clone()
     input_gates = inputs @ weights.input.T + weights.bias
     outputs = []
     for step in range(inputs.shape[1]):

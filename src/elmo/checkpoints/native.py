@@ -71,11 +71,17 @@ def read(folder: Path) -> Checkpoint:
     warm_state = None
     if warm[0] is not None and warm[1] is not None:
         warm_state = _warm_state(warm[0], warm[1], config, folder / WEIGHTS_FILE)
-    softmax = _read_softmax(folder / SOFTMAX_FILE) if (folder / SOFTMAX_FILE).exists() else None
+    width = config.lstm.projection_dim
+    softmax = _read_softmax(folder / SOFTMAX_FILE, width) if (folder / SOFTMAX_FILE).exists() else None
     words = folder / VOCABULARY_FILE
     vocabulary = Vocabulary.load(words, **_special_tokens(plain, folder / CONFIG_FILE)) if words.exists() else None
     if config.word_embedding is not None and vocabulary is None:
         refuse(folder, f"holds a word-id model, but no {VOCABULARY_FILE}", "all files of the model")
+    if config.word_embedding is not None and vocabulary is not None:
+        num_words = config.word_embedding.num_words
+        if len(vocabulary) != num_words:
+            # A word's row is its line: with other lines words would get other words' vectors.
+            refuse(words, f"has {len(vocabulary):,} words", f"{num_words:,}, one for each row of the word table")
     card = plain.get("card", {})
     return Checkpoint(config, tensors, vocabulary, softmax, warm_state, card if isinstance(card, dict) else {})
 
@@ -179,12 +185,16 @@ def _warm_state(hidden: Tensor, cell: Tensor, config: BiLMConfig, path: Path) ->
     return BiLMState(hidden, cell)
 
 
-def _read_softmax(path: Path) -> SoftmaxWeights:
+def _read_softmax(path: Path, width: int) -> SoftmaxWeights:
     tensors = read_tensors(path)
-    if tensors.keys() != {"weight", "bias"} or tensors["weight"].shape[:1] != tensors["bias"].shape:
+    if tensors.keys() != {"weight", "bias"} or not _fit(tensors["weight"], tensors["bias"], width):
         found = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in sorted(tensors.items())) or "nothing"
-        refuse(path, f"holds {found}", "the weight and the bias of a softmax")
+        refuse(path, f"holds {found}", f"the weight and the bias of a softmax, (words, {width}) and (words,)")
     return SoftmaxWeights(tensors["weight"], tensors["bias"])
+
+
+def _fit(weight: Tensor, bias: Tensor, width: int) -> bool:
+    return bias.dim() == 1 and weight.shape == (len(bias), width)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

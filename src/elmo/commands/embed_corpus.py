@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -63,6 +64,8 @@ def embed_corpus(
     model: options.Model = None,
 ) -> None:
     """Turn a corpus into a folder of Parquet partitions with vectors. The same command resumes a run that stopped."""
+    if not 0 < partitions.partition_mb < math.inf:
+        raise ConfigError(f"--partition-mb is {partitions.partition_mb}; expected a number above 0.")
     engine = _choose(cluster)  # before the model is loaded, because an extra may be missing
     from elmo.scale.arrow import ArrowSettings
     from elmo.scale.job import JobOptions, plan_job, run_job

@@ -13,7 +13,8 @@ from rich.console import Console
 if TYPE_CHECKING:
     from elmo.embedding.embedder import EmbeddedSentence, Embedder
 
-messages = Console(stderr=True)
+messages = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+"""For paths and other text that must be printed as it is: brackets are not markup, and lines are not broken."""
 
 
 @dataclass

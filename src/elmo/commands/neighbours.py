@@ -122,7 +122,7 @@ def query(
         alike = opened.nearest_words(tokens[position], search.count)
     except InputError as error:
         alike = []
-        messages.print(escape(str(error)))
+        messages.print(str(error))
 
     if as_json:
         answer = {
@@ -186,6 +186,6 @@ def _embed_word(embedder: Embedder, sentence: str, word: str, *, layers: str) ->
 
 def _parse_occurrence(text: str) -> tuple[int, int]:
     sentence, _, position = text.partition(":")
-    if not (sentence.isdigit() and position.isdigit()):
+    if not (sentence.isdecimal() and position.isdecimal()):
         raise InputError(f"Found the occurrence {text!r}; expected SENTENCE:POSITION, two whole numbers, such as 12:3.")
     return int(sentence), int(position)

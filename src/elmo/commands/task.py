@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,7 +62,7 @@ def train_all(
         typer.echo(f"{name}:")
         training = TrainingOptions(train_file, dev_file, preset=preset, overrides=overrides, **vars(model))
         _train(name, training, output / name, training.changes())
-    typer.echo(f"See them on the service's page: elmo serve --task {output}")
+    typer.echo(f"See them on the service's page: elmo serve --task {shlex.quote(str(output))}")
 
 
 @app.command()

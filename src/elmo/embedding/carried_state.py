@@ -77,8 +77,9 @@ class CarriedState:
             raise InputError(
                 f"The mask to reset has {len(rows)} values; expected one for each of {self.rows.batch_size} rows."
             )
-        keep = (~rows.bool())[None, None, :, None]
-        self.rows = BiLMState(self.rows.hidden * keep, self.rows.cell * keep)
+        # Not a product with zeros, which would leave NaN and infinity as they are.
+        clear = rows.bool()[None, None, :, None]
+        self.rows = BiLMState(self.rows.hidden.masked_fill(clear, 0), self.rows.cell.masked_fill(clear, 0))
 
 
 @torch.no_grad()

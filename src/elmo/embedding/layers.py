@@ -109,7 +109,10 @@ def choose_layers(spec: LayerSpec, num_layers: int) -> LayerChoice:
         raise ConfigError(f"Unknown layers {spec!r}; expected {_NAMES}.")
     if len(spec) != num_layers:
         raise ConfigError(f"{len(spec)} layer weights were given for {num_layers} layers; give one for each.")
-    weights = tuple(float(weight) for weight in spec)
+    try:
+        weights = tuple(float(weight) for weight in spec)
+    except (TypeError, ValueError):
+        raise ConfigError(f"Unknown layers {list(spec)!r}; expected {_NAMES}.") from None
     if not all(map(math.isfinite, weights)):
         raise ConfigError(f"The layer weights {list(spec)} are not all finite; give a finite number for each layer.")
     return LayerChoice("single", weights, None, num_layers)

@@ -109,6 +109,11 @@ def _static_vectors(path: str | Path, words: Sequence[str]) -> NDArray[np.float3
     return table
 
 
+def _encodable(token: str) -> str:
+    """A token for the index's files; lone surrogates, which cannot be encoded as UTF-8, become question marks."""
+    return token if token.isascii() else token.encode("utf-8", "replace").decode()
+
+
 class _Pass:
     """The pass over the corpus: vectors and places to files, distinct words to memory."""
 
@@ -125,7 +130,7 @@ class _Pass:
             lines = files.enter_context((self.folder / "sentences.jsonl").open("wb"))
             places = self._append(files, "occurrences", "i4", 3)
             vectors: NpyAppender | None = None
-            for embedded in encoder.stream(list(sentence) for sentence in sentences):
+            for embedded in encoder.stream(list(map(_encodable, sentence)) for sentence in sentences):
                 tokens, layers = embedded.tokens, embedded.vectors
                 if not tokens:
                     continue

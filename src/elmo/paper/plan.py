@@ -101,7 +101,7 @@ class _PlanFile(Settings):
     """A file of static word vectors for both arms."""
     vectors_text: tuple[str, ...] = ()
     """Or tokenized texts that they are learned from."""
-    vectors_epochs: int = 5
+    vectors_epochs: int = setting(5, at_least=1)
 
 
 def read_plan(path: Path, overrides: Sequence[str] = ()) -> tuple[Plan, str]:

@@ -6,6 +6,7 @@ Memory holds the word types and a buffer, never the text.
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -45,6 +46,9 @@ _MOST_CHANGED = 0.03
 """Raw English has some 14% of words that a tokenizer splits; text that was tokenized has well below 1%."""
 _MOST_CHANGED_AGAIN = 0.01
 
+# JSON may contain lone surrogates, which the lexicon's file cannot.
+_LONE_SURROGATES = re.compile(r"[\ud800-\udfff]+")
+
 Say = Callable[[str], None]
 
 
@@ -63,11 +67,10 @@ class _Text:
         for path in self.files:
             read = READERS[choose_format(path.name, "auto")]
             for row in read(TextFile(path), options or RowOptions(column_option=None)):
-                if isinstance(row.value, list):
-                    # Tokens of JSON or CoNLL-U may contain line ends, which the lexicon's words cannot.
-                    tokens = words(" ".join(row.value), "whitespace")
-                else:
-                    tokens = words(row.value or "", tokenizer)
+                is_split = isinstance(row.value, list)
+                # Tokens of JSON or CoNLL-U may contain line ends, which the lexicon's words cannot.
+                text = " ".join(row.value) if isinstance(row.value, list) else row.value or ""
+                tokens = words(_LONE_SURROGATES.sub("", text), "whitespace" if is_split else tokenizer)
                 # Through all files, and without empty lines: where every second line is empty, so is every 20th.
                 number += bool(tokens)
                 if not self.hold_out or (number % self.hold_out == 0) == (self.role == "heldout"):
@@ -157,7 +160,7 @@ def _find_files(source: Source) -> list[Path]:
 
 
 def _build(folder: Path, texts: list[_Text], recipe: dict[str, Any], vocabulary: Vocabulary | None, say: Say) -> None:
-    for old in folder.glob("spelling-*.u16"):
+    for old in folder.glob("spelling-*"):
         old.unlink()
     fingerprints = {str(path): _fingerprint(path) for text in texts for path in text.files}
     tallies = [_count(text, recipe["tokenizer"], say) for text in texts]

@@ -5,7 +5,7 @@
     sentences.u64    where each sentence begins in tokens.u32, and the end
     lexicon.txt      every word type: <S> </S> <UNK>, then by decreasing frequency (or a given vocabulary first)
     counts.f64       how often an epoch reads each type
-    spelling-*.u16   the character ids of each type, for one character scheme
+    spelling-*.u16   the character ids of each type, for one character scheme (.u32 if it has more than 65,536 ids)
 
 The softmax's vocabulary is a prefix of the lexicon. Any other word keeps its spelling as input and becomes <UNK> only
 as the word to predict, as in bilm-tf. The files are memory-mapped: the operating system loads what is used and may drop
@@ -103,17 +103,18 @@ class Corpus:
                     found[character] += float(count)  # type: ignore[assignment]
         return "".join(sorted(found, key=lambda character: (-found[character], character)))
 
-    def spelling(self, scheme: CharacterScheme) -> npt.NDArray[np.uint16]:
+    def spelling(self, scheme: CharacterScheme) -> npt.NDArray[np.unsignedinteger[Any]]:
         """Character ids of every type, (types, max_characters); computed at the first call."""
         name = json_digest(to_dict(scheme))[:12]
-        path = self.folder / f"spelling-{name}.u16"
+        dtype = np.uint16 if scheme.num_ids <= 1 << 16 else np.uint32
+        path = self.folder / f"spelling-{name}.u{8 * np.dtype(dtype).itemsize}"
         if not path.exists():
             with atomic_file(path, shared=True) as partial, partial.open("wb") as file:
                 words = self.words()
                 for start in range(0, len(words), 10_000):
                     rows = [scheme.encode_word(word) for word in words[start : start + 10_000]]
-                    file.write(np.array(rows, dtype=np.uint16).tobytes())
-        return _map(path, np.uint16).reshape(-1, scheme.max_characters)
+                    file.write(np.array(rows, dtype=dtype).tobytes())
+        return _map(path, dtype).reshape(-1, scheme.max_characters)
 
 
 def _map(path: Path, dtype: Any) -> Any:

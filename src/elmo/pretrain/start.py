@@ -326,6 +326,11 @@ def _complete(config: BiLMConfig, corpus: Corpus, num_words: int) -> BiLMConfig:
     characters, words = config.characters, config.word_embedding
     if characters is not None and characters.kind == "codepoints" and characters.table is None:
         characters = CharacterScheme.codepoints(corpus.characters(), characters.max_characters)
-    if words is not None and words.num_words == 0:
+    if words is not None:
+        if words.num_words not in (0, num_words):
+            raise ConfigError(
+                f"model.word_embedding.num_words is {words.num_words:,}, but the vocabulary has {num_words:,} words. "
+                "Leave it out: it is taken from the text."
+            )
         words = replace(words, num_words=num_words)
     return replace(config, characters=characters, word_embedding=words)

@@ -239,6 +239,7 @@ def _identity(job: Job, partition_bytes: int) -> dict[str, object]:
     return {
         "model": job.model_fingerprint,
         "column": settings.column,
+        "number": job.rows.number,
         "layers": list(settings.layers) if isinstance(settings.layers, tuple) else settings.layers,
         "pooling": settings.pooling,
         "dtype": settings.dtype,

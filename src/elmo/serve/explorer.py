@@ -104,7 +104,7 @@ class Explorer:
             token_lists = self.engine.tokens(texts)
             self.engine.check_total(sum(map(len, token_lists)))
             occurrences = find_in_text(word, token_lists, limit=limit)
-        added = self._own_occurrences(word, own) if own else []
+        added = self._own_occurrences(word, own, limit) if own else []
         occurrences = [*occurrences, *added]
         _check_answer(occurrence.tokens for occurrence in occurrences)
         mapped = map_word(_EachSentenceOnce(self.engine.embedder("all")), occurrences, clusters=clusters)
@@ -199,14 +199,15 @@ class Explorer:
         usual = next((found for found in by_spelling if len(found) >= _ENOUGH_FOR_A_MAP), None)
         places = (usual or [place for found in by_spelling for place in found])[:limit]
         if len(places) < 3:
+            others = ", ".join(_frequent_words(word, counts)) or "another index: this one has no word often enough"
             raise ServiceError(
                 422,
                 f"The indexed corpus holds that word {len(places)} times; at least 3 are needed to draw a plane. "
-                f"Try {', '.join(_frequent_words(word, counts))}.",
+                f"Try {others}.",
             )
         return [Occurrence(word, "", corpus.tokens(sentence), position) for sentence, position in places]
 
-    def _own_occurrences(self, word: str, own: Sequence[str]) -> list[Occurrence]:
+    def _own_occurrences(self, word: str, own: Sequence[str], limit: int) -> list[Occurrence]:
         token_lists = self.engine.tokens(own)
         self.engine.check_total(sum(map(len, token_lists)))
         found = [
@@ -217,6 +218,8 @@ class Explorer:
         ]
         if not found:
             raise ServiceError(422, "None of the sentences in `own` holds the word; add one that does.")
+        if len(found) > limit:
+            raise ServiceError(422, f"The sentences in `own` hold the word {len(found)} times; the most is {limit}.")
         return found
 
     def _tokens_with(self, text: str, position: int) -> list[str]:

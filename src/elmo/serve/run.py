@@ -29,6 +29,8 @@ from elmo.serve.settings import API_KEY_VARIABLE, ServeSettings
 log = logging.getLogger("elmo.serve")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+CANNOT_START = 3
+"""The exit code of a worker whose settings do not fit: the next one would end in the same way."""
 
 
 def run(settings: ServeSettings) -> None:
@@ -116,6 +118,8 @@ class _Workers:
         self.models = open_models(settings)
         self.numbers: dict[int, int] = {}
         """Process id -> the worker's number."""
+        self.replaced: set[int] = set()
+        """The numbers of workers that died and were started again."""
         self.stopping = False
 
     def run(self) -> None:
@@ -123,16 +127,25 @@ class _Workers:
             signal.signal(name, self._stop)
         for number in range(self.settings.workers):
             self._fork(number)
+        started = True
         while self.numbers:
             pid, status = os.wait()
             if pid not in self.numbers:
                 continue
             number = self.numbers.pop(pid)
             self.metrics.forget_gauges(number)
-            if not self.stopping:
-                log.error("worker died", extra={"facts": {"worker": number, "status": status}})
-                time.sleep(0.5)  # a worker that always dies at once must not load the machine
-                self._fork(number)
+            if self.stopping:
+                continue
+            if os.waitstatus_to_exitcode(status) == CANNOT_START and number not in self.replaced:
+                started = False
+                self._stop()
+                continue
+            log.error("worker died", extra={"facts": {"worker": number, "status": status}})
+            time.sleep(0.5)  # a worker that always dies at once must not load the machine
+            self.replaced.add(number)
+            self._fork(number)
+        if not started:
+            raise ConfigError("A worker could not start; the log says why.")
 
     def _stop(self, *_: Any) -> None:
         self.stopping = True
@@ -165,6 +178,9 @@ class _Workers:
             self.metrics.worker = number
             _serve(self.settings, self.sock, self.metrics, self.models)
             status = 0
+        except ConfigError as error:
+            log.error("worker could not start", extra={"facts": {"worker": number, "reason": str(error)}})
+            status = CANNOT_START
         except Exception:
             log.exception("worker failed")
         finally:

@@ -63,11 +63,21 @@ def read_api_key(file: Path | None) -> str | None:
         key = os.environ.get(API_KEY_VARIABLE)
         if key is not None and not key.strip():
             raise ConfigError(f"{API_KEY_VARIABLE} is set but empty. Set it to a key, or unset it.")
-        return None if key is None else key.strip()
+        return None if key is None else _sendable(key.strip(), API_KEY_VARIABLE)
     try:
         key = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read the API key from {file}: {error}.") from error
     if not key:
         raise ConfigError(f"{file} is empty; expected the API key in it.")
+    return _sendable(key, str(file))
+
+
+def _sendable(key: str, source: str) -> str:
+    """The key, if clients can send it: each encodes other characters in its own way, and a line end ends the header."""
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(
+            f"The API key in {source} holds a character that is not printable ASCII, or more than one line; clients "
+            "cannot send it. Choose another key."
+        )
     return key

@@ -182,20 +182,21 @@ def _transfer(address: str, partial: Path, progress: Any) -> bool:
             file.truncate(offset)
             file.seek(offset)
             progress(offset, total)
-            while chunk := _read(answer):
-                file.write(chunk)
-                offset += len(chunk)
-                progress(offset, total)
+            try:
+                while chunk := _read(answer):
+                    file.write(chunk)
+                    offset += len(chunk)
+                    progress(offset, total)
+            except http.client.IncompleteRead as error:
+                # Of an answer without a length; another read could return nothing, as at its end.
+                file.write(error.partial)
+                raise
     return total is None or offset == total
 
 
 def _read(answer: http.client.HTTPResponse) -> bytes:
     try:
         return answer.read(_CHUNK_BYTES)
-    except http.client.IncompleteRead as error:  # in an answer without a length
-        if not error.partial:
-            raise
-        return error.partial
     except OSError as error:  # of the network, not of the disk
         raise http.client.HTTPException(str(error) or type(error).__name__) from error
 

@@ -223,15 +223,16 @@ class Trainer:
 
 
 def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """Runs with the same texts and the same biLM, those with the most text last.
+    """Runs with the same texts, the same biLM and the same precision of its layers, those with the most text last.
 
     They share one file of the biLM's layers, computed for the widest run. That run is trained last, so that an
     interrupted group needs the same file again.
     """
-    groups: dict[tuple[str, DataFiles, float], list[Run]] = {}
+    groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
-        epochs = run.settings.elmo.finetune_epochs if run.with_elmo else 0.0
-        groups.setdefault((run.task, run.files, epochs), []).append(run)
+        elmo, data = run.settings.elmo, run.settings.data
+        epochs = elmo.finetune_epochs if run.with_elmo else 0.0
+        groups.setdefault((run.task, run.files, data, epochs, elmo.precision), []).append(run)
     for group in groups.values():
         yield sorted(group, key=_width)
 

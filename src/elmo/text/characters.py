@@ -111,7 +111,10 @@ class CharacterScheme(Settings):
         room = self.max_characters - 2
         if self.kind == "utf8":
             # A code point may be cut in two here: that is how the published models were trained.
-            inner = [byte + 1 for byte in word[:room].encode("utf-8", "ignore")[:room]]
+            spelt = word[:room].encode("utf-8", "ignore")
+            if len(spelt) < min(len(word), room):  # lone surrogates, which take no room, were left out
+                spelt = word.encode("utf-8", "ignore")
+            inner = [byte + 1 for byte in spelt[:room]]
         else:
             inner = [self._id_of_character.get(character, ids.unknown) for character in word[:room]]
         return [ids.begin_word, *inner, ids.end_word]
@@ -119,9 +122,7 @@ class CharacterScheme(Settings):
     def is_cut(self, word: str) -> bool:
         """Whether the word is longer than the model can see."""
         room = self.max_characters - 2
-        if len(word) > room:
-            return True
-        return self.kind == "utf8" and len(word.encode("utf-8", "ignore")) > room
+        return len(word.encode("utf-8", "ignore") if self.kind == "utf8" else word) > room
 
     @cached_property
     def _id_of_character(self) -> dict[str, int]:

@@ -116,6 +116,32 @@ def test_a_stopped_run_is_not_replaced(tmp_path: Path) -> None:
     check(path, 20)
 
 
+@pytest.mark.parametrize("deleted", range(4))
+def test_a_kill_while_an_old_run_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int) -> None:
+    path, folder = tmp_path / "out.hdf5", tmp_path / "out.hdf5.partial"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, 20, stop_at=12)
+    (folder / "joined").write_bytes(b"the first bytes of a result")  # killed while it joined the parts
+    unlink, iterdir = Path.unlink, Path.iterdir
+
+    def killed(self: Path, missing_ok: bool = False) -> None:
+        nonlocal deleted
+        if self.parent == folder and self.suffix != ".partial":
+            if not deleted:
+                raise KeyboardInterrupt
+            deleted -= 1
+        unlink(self, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Path, "unlink", killed)
+        # A file system gives names in any order; in this one the parts are before the result.
+        patched.setattr(Path, "iterdir", lambda self: iter(sorted(iterdir(self), reverse=True)))
+        run(path, 20, if_exists="replace")
+    assert not path.exists()
+    run(path, 20, if_exists="resume")
+    check(path, 20)
+
+
 def test_a_run_that_failed_immediately_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "out.hdf5", 20, stop_at=0)

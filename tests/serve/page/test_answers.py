@@ -31,6 +31,22 @@ def test_what_is_typed_during_a_run_does_not_mix_with_its_answer(page: Any, serv
     assert page.locator("#tasks .result h2").inner_text() == "Who?"
 
 
+@pytest.mark.parametrize("name", ["fill", "neighbours"])
+def test_what_is_typed_while_the_model_is_opened_is_asked(page: Any, server: Server, name: str) -> None:
+    described, asked = hold(page, "/info"), hold(page, f"/{name}")
+    page.goto(link(server, name, text="The first one", position=2))
+    first = wait_for_one(page, described)
+    page.locator(f"#{name} input[name=text]").fill("Another longer sentence")
+    for each in (first, *described):  # the panel's, and that of the settings
+        each.continue_()
+    question = wait_for_one(page, asked)
+    assert question.request.post_data_json["inputs"] == "Another longer sentence"
+    shown = [text.strip("[]") for text in page.locator(f"#{name} .words button").all_inner_texts()]
+    assert shown == ["Another", "longer", "sentence"]
+    question.continue_()
+    page.locator(f"#{name} ol.bars").first.wait_for()
+
+
 def test_an_error_leaves_no_older_answer_behind(page: Any, server: Server) -> None:
     panel = open_panel(page, server, "map")
     panel.locator("input[name=word]").fill("zebra")

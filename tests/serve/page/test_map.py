@@ -62,6 +62,24 @@ def test_points_move_between_layers_and_stand_side_by_side(page: Any, server: Se
     panel.locator("svg.plane").nth(1).wait_for()  # the state is in the address
 
 
+def test_the_plane_beside_is_turned_with_the_first(page: Any, server: Server) -> None:
+    def mirrored(route: Any) -> None:
+        answer = route.fetch().json()
+        first, second = answer["layers"][:2]
+        second["points"] = [[-x, -y] for x, y in first["points"]]
+        route.fulfill(json=answer)
+
+    page.route("**/map", mirrored)
+    page.goto(link(server, "map", word="bank", layer=1, beside=0))
+    panel = page.locator("#map")
+    panel.locator("svg.plane").nth(1).wait_for()
+    for layer in ("1", "0"):
+        panel.locator("select[name=layer]").select_option(layer)
+        planes = [panel.locator("svg.plane").nth(place).locator(".point") for place in range(2)]
+        first, beside = (points.evaluate_all("all => all.map((each) => each.style.transform)") for points in planes)
+        assert first == beside
+
+
 def test_own_sentences_on_the_map(page: Any, server: Server) -> None:
     page.goto(link(server, "map", word="bank"))
     panel = page.locator("#map")

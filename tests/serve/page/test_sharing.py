@@ -20,6 +20,18 @@ from serve.page.actions import PREDICTION, copied, link, open_panel
 
 pytestmark = pytest.mark.slow
 
+RECORD_PICTURES = """
+    const { set } = Object.getOwnPropertyDescriptor(HTMLImageElement.prototype, "src");
+    window.drawn = [];
+    Object.defineProperty(HTMLImageElement.prototype, "src", { set(value) {
+      window.drawn.push(decodeURIComponent(value)); set.call(this, value); } });
+"""
+NO_CLIPBOARD = """
+    Object.defineProperty(Navigator.prototype, "clipboard", { get: () => undefined });
+    window.canCopy = true;
+    Document.prototype.execCommand = () => window.canCopy;
+"""
+
 
 def test_copy_and_download_buttons(page: Any, server: Server) -> None:
     open_panel(page, server, "neighbours")
@@ -46,12 +58,7 @@ def test_copy_and_download_buttons(page: Any, server: Server) -> None:
 
 
 def test_saved_pictures_say_what_they_show(page: Any, server: Server) -> None:
-    page.add_init_script(
-        """const { set } = Object.getOwnPropertyDescriptor(HTMLImageElement.prototype, "src");
-           window.drawn = [];
-           Object.defineProperty(HTMLImageElement.prototype, "src", { set(value) {
-             window.drawn.push(decodeURIComponent(value)); set.call(this, value); } });"""
-    )
+    page.add_init_script(RECORD_PICTURES)
     for name, caption in (
         ("senses", "How similar the other words are to “left”: cosine, layers mixed as 0.00 : 0.50 : 0.50"),
         ("neighbours", "The uses most similar to “bank” in: The otter climbed up the bank of the stream ."),
@@ -67,6 +74,31 @@ def test_saved_pictures_say_what_they_show(page: Any, server: Server) -> None:
         assert caption in drawn and f"Model small, drawn by elmo {name}" in drawn
         if folder := os.environ.get("ELMO_SCREENSHOTS"):
             saved.value.save_as(f"{folder}/caption-{name}.png")
+
+
+def test_a_saved_picture_of_a_task_has_the_text_of_its_answer(page: Any, server: Server) -> None:
+    page.add_init_script(RECORD_PICTURES)
+    page.route("**/tasks", lambda route: route.fulfill(json=[find_task("sentiment").describe()]))
+    page.route("**/tasks/sentiment", lambda route: route.fulfill(json=[PREDICTION]))
+    page.goto(link(server, "tasks", task="sentiment", text="Fine"))
+    page.locator("#tasks h2", has_text="good").wait_for()
+    page.locator("#tasks textarea").fill("Something newer")
+    with page.expect_download():
+        page.locator("[data-take=png]").click()
+    drawn = page.evaluate("window.drawn.at(-1)")
+    assert "sentiment: Fine" in drawn and "newer" not in drawn
+
+
+def test_copying_without_a_clipboard(page: Any, server: Server) -> None:
+    page.add_init_script(NO_CLIPBOARD)
+    open_panel(page, server, "senses")
+    page.locator("[data-take=link]").focus()
+    page.keyboard.press("Enter")
+    page.locator("#status", has_text="Copied a link to this.").wait_for()
+    assert page.evaluate("document.activeElement.dataset.take") == "link"
+    page.evaluate("window.canCopy = false")
+    page.keyboard.press("Enter")
+    page.locator("#status", has_text="The browser does not let the page copy a link to this.").wait_for()
 
 
 def test_the_copied_program_has_the_text_as_it_was_typed(page: Any, server: Server) -> None:

@@ -180,8 +180,10 @@ class VectorWriter:
                     f"{self._folder} holds a run that was stopped. Continue it with --resume, or start over with "
                     "--force."
                 )
-            # The settings are deleted last: parts without them would be read as parts of this run.
-            for path in sorted(found, key=lambda path: path.name == _SETTINGS):
+            # The mark and the result are deleted first: without the parts they would be read as a finished run. The
+            # settings are deleted last: parts without them would be read as parts of this run.
+            order = {_DONE: 0, _JOINED: 1, _SETTINGS: 3}
+            for path in sorted(found, key=lambda path: order.get(path.name, 2)):
                 path.unlink()
             self._write_settings()
 

@@ -47,6 +47,8 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Each sentence's (layers, tokens, dim)."""
+        if len(batch) == 1 and len(batch[0]) == 0:  # AllenNLP did not run it, so it leaves no state behind
+            return [np.zeros((self.elmo_bilm.num_layers, 0, self.elmo_bilm.get_output_dim()), np.float32)]
         embeddings, mask = self.batch_to_embeddings(batch)
         values = embeddings.cpu().numpy()
         return [values[row, :, :length].copy() for row, length in enumerate(mask.sum(dim=1).tolist())]
@@ -54,6 +56,8 @@ class ElmoEmbedder:
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
     ) -> Iterator[np.ndarray]:
+        if batch_size < 1:
+            raise ConfigError(f"The batch size is {batch_size}; expected 1 or more.")
         remaining = iter(sentences)
         while batch := list(islice(remaining, batch_size)):
             yield from self.embed_batch(batch)

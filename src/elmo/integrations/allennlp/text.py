@@ -96,7 +96,12 @@ class ELMoTokenCharactersIndexer:
 
     def get_padding_lengths(self, token: Any) -> dict[str, int]:
         """Nothing for a token's ids (0.9), the number of tokens for an indexed list of them (2.x)."""
-        return {name: len(ids) for name, ids in token.items()} if isinstance(token, Mapping) else {}
+        least = self._token_min_padding_length
+        return {name: max(len(ids), least) for name, ids in token.items()} if isinstance(token, Mapping) else {}
+
+    def get_token_min_padding_length(self) -> int:
+        """0.9 asks for it apart from the lengths."""
+        return self._token_min_padding_length
 
     def as_padded_tensor(
         self,

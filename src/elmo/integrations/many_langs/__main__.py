@@ -81,7 +81,7 @@ def _listed(given: str, known: Sequence[str], option: str) -> list[str]:
     unknown = [value for value in values if value not in known]
     if unknown:
         raise ConfigError(f"{option} is {given!r}; expected some of {', '.join(known)}, separated by commas.")
-    return values
+    return list(dict.fromkeys(values))  # two writers of one file would replace each other's
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

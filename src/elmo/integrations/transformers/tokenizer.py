@@ -32,7 +32,10 @@ from elmo.text.tokenizer import Token, tokenize
 from elmo.text.vocabulary import Vocabulary
 
 _CONFIG_FILE = "tokenizer_config.json"
-_SETTINGS = ("characters", "word_tokenizer", "max_word_characters", "vocabulary_markers", "model_max_length")
+_SETTINGS = (
+    *("characters", "word_tokenizer", "max_word_characters", "vocabulary_markers"),
+    *("model_max_length", "truncation_side"),
+)
 _WORD = 1
 
 
@@ -41,7 +44,7 @@ class ElmoEncoding(BatchEncoding):
 
     def word_ids(self, batch_index: int = 0) -> list[int | None]:
         mask = self["attention_mask"]
-        row = mask[batch_index] if hasattr(mask[0], "__len__") else mask
+        row = mask[batch_index] if len(mask) and hasattr(mask[0], "__len__") else mask
         return [index if int(real) else None for index, real in enumerate(row)]
 
 
@@ -163,7 +166,8 @@ class ElmoTokenizer(PreTrainedTokenizer):
         for one in text if is_batch else [text]:
             tokens = self._tokens(one, is_split_into_words)
             if getattr(truncation_strategy, "value", truncation_strategy) != "do_not_truncate":
-                tokens = tokens[:max_length]
+                cut = 0 if max_length is None else max(len(tokens) - max_length, 0)
+                tokens = tokens[cut:] if self.truncation_side == "left" else tokens[: len(tokens) - cut]
             example = self._ids([token.text for token in tokens])
             if return_special_tokens_mask:
                 example["special_tokens_mask"] = [0] * len(tokens)

@@ -17,8 +17,8 @@ export function create(panel) {
 
   async function run(signal) {
     answer = null;
-    const inputs = state.text;
     await offerModels(form, state, signal);
+    const inputs = state.text;
     await chooseWord(panel, state, signal, (token, place) => (place === state.position ? `[${token}]` : token));
     answer = await ask(request().route, { ...request().body, inputs }, signal);
     const word = answer.tokens[answer.position];

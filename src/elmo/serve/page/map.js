@@ -168,7 +168,8 @@ export function create(panel) {
   });
   form.layer.addEventListener("change", () => {
     state.layer = Number(form.layer.value);
-    if (answer) move(planes[0], state.layer);
+    // The plane beside it stays where it is, but is turned as the new layer is.
+    if (answer) planes.forEach((each, place) => move(each, place ? state.beside : state.layer));
     panel.dispatchEvent(new Event("changed"));
   });
   form.beside.addEventListener("change", () => {

@@ -11,8 +11,8 @@ export function create(panel) {
 
   async function run(signal) {
     answer = null;
-    const inputs = state.text;
     await offerModels(form, state, signal);
+    const inputs = state.text;
     await chooseWord(panel, state, signal);
     answer = await ask(request().route, { ...request().body, inputs }, signal);
     const found = answer.neighbours.map((each) => ({

@@ -19,11 +19,13 @@ export async function copy(text, what) {
     await navigator.clipboard.writeText(text);
   } catch {
     // Without a secure origin there is no clipboard; the old way still works.
-    const area = element("textarea", {}, text);
+    const area = element("textarea", {}, text), focused = document.activeElement;
     document.body.append(area);
     area.select();
-    document.execCommand("copy");
+    const done = document.execCommand("copy");
     area.remove();
+    focused?.focus();
+    if (!done) throw new Error(`The browser does not let the page copy ${what}.`);
   }
   say(`Copied ${what}.`);
 }

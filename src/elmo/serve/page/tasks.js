@@ -24,6 +24,7 @@ export function create(panel) {
   const state = { task: "", text: "" };
   let served = null;
   let answer = null;
+  let asked = ""; // the text of the answer; that of the state may be newer
 
   const chosen = () => served?.find((task) => task.name === state.task);
   const request = () => ({ route: `/tasks/${encodeURIComponent(state.task)}`, body: { inputs: state.text } });
@@ -60,6 +61,7 @@ export function create(panel) {
     }
     const { route, body } = request(), { drawing } = chosen();
     answer = await ask(route, body, signal);
+    asked = body.inputs;
     result.replaceChildren(...answer.map((record) => draw(record, drawing, body.inputs)));
   }
 
@@ -121,6 +123,6 @@ export function create(panel) {
     choose(form.task.value);
     panel.dispatchEvent(new Event("clear"));
   });
-  const caption = () => `${state.task.replaceAll("_", " ")}: ${state.text}`;
+  const caption = () => `${state.task.replaceAll("_", " ")}: ${asked}`;
   return { state, run, request, caption, show, models: (first) => first, result: () => answer };
 }
