@@ -37,14 +37,14 @@ def main() -> None:
     print(f"  vectors  {first.vectors.shape}: {first.vectors.shape[0]} layers, {len(first.tokens)} tokens, "
           f"{first.vectors.shape[2]} numbers each")  # fmt: skip
 
-    embedder = elmo.Embedder(model, layers="average")
+    embedder = elmo.Embedder(model, layers="top")
     river, money = vectors_of("bank", lines[:3], embedder), vectors_of("bank", lines[3:6], embedder)
     same = [cosine(a, b) for group in (river, money) for a, b in combinations(group, 2)]
     different = [cosine(a, b) for a, b in product(river, money)]
-    print('\nThe word "bank" beside a river (3 sentences) and with money in it (3 sentences), cosine of its vectors:')
+    print('\nThe word "bank" in three sentences about rivers and three about money, cosine of its top-layer vectors:')
     print(f"  in the same sense   {np.mean(same):.3f}\n  in the two senses   {np.mean(different):.3f}")
     if np.mean(different) < np.mean(same):
-        print("  The two senses differ more than one: context is in the vectors.")
+        print("  One sense is more similar to itself than to the other: the vectors depend on the context.")
     else:
         print("  This model does not tell the senses apart.")
 

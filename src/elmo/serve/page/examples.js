@@ -11,34 +11,34 @@ export const SENSES = [
     "word": 2
   },
   {
-    "name": "kind",
-    "text": "What kind of music do you like?\nThis kind of fish lives in deep water.\n\nShe was kind to her old neighbours.\nThey were very kind and helpful to us.",
+    "name": "bat",
+    "text": "A bat flew out of the cave at night.\nA bat is not a bird, but it can fly.\n\nShe swung the bat and scored a run.\nThe batsman dropped his bat and left the field.",
     "word": 1
   },
   {
+    "name": "play",
+    "text": "She wrote a play about her grandmother.\nCritics praised the second act of the play.\n\nThey play football every Saturday.\nOur team will play the champions next week.",
+    "word": 3
+  },
+  {
     "name": "saw",
-    "text": "He cut the branch with a saw.\nThe carpenter keeps a saw and a hammer in the box.\n\nWe saw him at the station.\nThey saw a ship on the horizon.",
-    "word": 6
+    "text": "The carpenter keeps a saw and a hammer in the box.\nShe bought a new saw to cut the wood.\n\nWe saw him at the station.\nShe saw her brother in the crowd.",
+    "word": 4
+  },
+  {
+    "name": "second",
+    "text": "It turns ten times per second.\nThe ball moves at forty metres a second.\n\nShe was the second wife of the king.\nIt was his second visit to Rome.",
+    "word": 5
   },
   {
     "name": "can",
-    "text": "He opened a can of beans.\nShe drank a can of cold beer.\n\nShe can speak five languages.\nNobody can read his handwriting.",
+    "text": "She drank a can of cold beer.\nThe dog knocked over a can of paint.\n\nShe can speak five languages.\nNobody can read his handwriting.",
     "word": 3
   },
   {
     "name": "rose",
     "text": "He gave her a red rose.\nShe wore a white rose in her hair.\n\nPrices rose sharply last year.\nThe number of students rose to five hundred.",
     "word": 5
-  },
-  {
-    "name": "play",
-    "text": "The play was first performed in London.\nCritics praised the second act of the play.\n\nThey play football every Saturday.\nOur team will play the champions next week.",
-    "word": 1
-  },
-  {
-    "name": "bat",
-    "text": "A bat flew out of the cave at night.\nA bat is not a bird, but it can fly.\n\nShe swung the bat and scored a run.\nThe batsman dropped his bat and left the field.",
-    "word": 1
   }
 ];
 export const FILLS = [
@@ -58,8 +58,13 @@ export const FILLS = [
     "position": 6
   },
   {
-    "name": "his ___ and",
-    "text": "He shook his head and said nothing.",
+    "name": "the ___ of",
+    "text": "He was the son of a farmer and his wife.",
+    "position": 3
+  },
+  {
+    "name": "a ___ there",
+    "text": "Once upon a time there was a king.",
     "position": 3
   },
   {
@@ -68,52 +73,47 @@ export const FILLS = [
     "position": 3
   },
   {
-    "name": "the ___ of",
-    "text": "He was the son of a farmer and his wife.",
-    "position": 3
+    "name": "to ___ for",
+    "text": "He was sentenced to death for murder.",
+    "position": 4
   },
   {
-    "name": "her ___ and",
-    "text": "She closed her eyes and fell asleep.",
-    "position": 3
-  },
-  {
-    "name": "a ___ there",
-    "text": "Once upon a time there was a king.",
-    "position": 3
+    "name": "first ___ to",
+    "text": "She was the first woman to win the prize.",
+    "position": 4
   }
 ];
 export const WORDS = [
   {
-    "name": "left",
-    "word": "left"
+    "name": "match",
+    "word": "match"
   },
   {
-    "name": "well",
-    "word": "well"
+    "name": "left",
+    "word": "left"
   },
   {
     "name": "fair",
     "word": "fair"
   },
   {
-    "name": "kind",
-    "word": "kind"
-  },
-  {
     "name": "play",
     "word": "play"
+  },
+  {
+    "name": "well",
+    "word": "well"
+  },
+  {
+    "name": "right",
+    "word": "right"
   },
   {
     "name": "spring",
     "word": "spring"
   },
   {
-    "name": "bat",
-    "word": "bat"
-  },
-  {
-    "name": "right",
-    "word": "right"
+    "name": "bank",
+    "word": "bank"
   }
 ];
