@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from elmo.serve.routes.health import PAGE
 from serve.conftest import Server
 
 PREDICTION = {"tokens": ["Fine"], "label": "good", "probabilities": {"good": 0.9, "bad": 0.1}}
+
+
+def examples(name: str) -> list[dict[str, object]]:
+    """A list of the page's examples, which were chosen with the bundled model."""
+    source = (PAGE / "examples.js").read_text(encoding="utf-8")
+    found = re.search(rf"^export const {name} = (\[.*?^\]);", source, re.MULTILINE | re.DOTALL)
+    assert found
+    return json.loads(found[1])
 
 
 def picture(page: Any, name: str) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 import pytest
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.embedding.embedder import Embedder
 from elmo.explore.clusters import unit
 from elmo.pretrain.scoring import Scorer
-from elmo.serve.routes.health import PAGE
 from elmo.text.tokenizer import words
+from serve.page.actions import examples
 
 REMEDY = "run examples/page/choose_examples.py again"
 
@@ -20,13 +17,6 @@ REMEDY = "run examples/page/choose_examples.py again"
 @pytest.fixture(scope="module")
 def bundled() -> PretrainedBiLM:
     return load()
-
-
-def examples(name: str) -> list[dict[str, object]]:
-    source = (PAGE / "examples.js").read_text(encoding="utf-8")
-    found = re.search(rf"^export const {name} = (\[.*?^\]);", source, re.MULTILINE | re.DOTALL)
-    assert found
-    return json.loads(found[1])
 
 
 @pytest.mark.parametrize("example", examples("SENSES"), ids=lambda example: example["name"])

@@ -16,7 +16,7 @@ import pytest
 
 from elmo.tasks.catalog import find_task
 from serve.conftest import Server
-from serve.page.actions import PREDICTION, copied, link, open_panel
+from serve.page.actions import PREDICTION, copied, examples, link, open_panel
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +62,7 @@ def test_saved_pictures_say_what_they_show(page: Any, server: Server) -> None:
     for name, caption in (
         ("senses", "How similar the other words are to “left”: cosine, layers mixed as 0.00 : 0.50 : 0.50"),
         ("neighbours", "The uses most similar to “bank” in: The otter climbed up the bank of the stream ."),
-        ("map", "occurrences of “left”: near points are used alike"),
+        ("map", f"occurrences of “{examples('WORDS')[0]['word']}”: near points are used alike"),
         ("fill", "What the two language models expect instead of “War” in: World War II ended in 1945 ."),
     ):
         open_panel(page, server, name)
