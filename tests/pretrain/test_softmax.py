@@ -48,6 +48,18 @@ def test_sampled_loss_and_gradients_are_the_formulas(tokens: int) -> None:
     torch.testing.assert_close(rows.bias.grad, bias.grad[rows.ids], atol=1e-5, rtol=1e-5)
 
 
+def test_no_target_competes_with_itself() -> None:
+    """Each of the negatives as the target, the first and the last one in the order of ids, too."""
+    torch.manual_seed(0)
+    softmax = WordSoftmax.initialise(50, 12)
+    negatives = draw_negatives(6, 50, seed=(0,))
+    for target in negatives.ids:
+        hidden, targets = torch.randn(1, 12), target[None]
+        loss = sampled_loss(softmax.take(needed(targets, negatives)), hidden, targets, negatives=negatives)
+        expected = readable_sampled_loss(softmax, softmax.weight, softmax.bias, hidden, targets, negatives)
+        torch.testing.assert_close(loss, expected)
+
+
 def test_gradients_by_differences() -> None:
     torch.manual_seed(0)
     weight, bias = torch.randn(40, 5, dtype=torch.float64), torch.randn(40, dtype=torch.float64)
@@ -86,6 +98,8 @@ def test_evaluation_in_chunks_is_log_softmax(chunk: int, monkeypatch: pytest.Mon
     monkeypatch.setattr("elmo.pretrain.softmax._WORDS_AT_ONCE", chunk)
     torch.manual_seed(0)
     softmax = WordSoftmax.initialise(500, 8)
+    softmax.bias.normal_()
+    assert softmax.log_probabilities(torch.zeros(0, 8), torch.zeros(0, dtype=torch.long)).shape == (0,)
     hidden, targets = 5 * torch.randn(90, 8), torch.randint(0, 500, (90,))
     logs = torch.log_softmax(hidden @ softmax.weight.T + softmax.bias, dim=-1)[torch.arange(90), targets]
     torch.testing.assert_close(softmax.log_probabilities(hidden, targets), logs, atol=1e-5, rtol=1e-5)

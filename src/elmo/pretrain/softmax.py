@@ -79,7 +79,7 @@ class WordSoftmax:
                 total = torch.logaddexp(total, logits.logsumexp(dim=-1))
             target_logits = (states * self.weight[words]).sum(dim=-1) + self.bias[words]
             results.append(target_logits - total)
-        return torch.cat(results) if results else hidden.new_zeros(0)
+        return torch.cat(results)
 
 
 @dataclass(frozen=True)
