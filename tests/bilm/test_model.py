@@ -136,6 +136,16 @@ def test_a_position_out_of_range_is_refused(gradients: bool, position: int) -> N
         bilm(TokenBatch(batch.words, positions, batch.lengths))
 
 
+@pytest.mark.parametrize("sentences", [[], [[], []]], ids=["no sentences", "no tokens"])
+def test_an_empty_batch_can_be_trained_on(sentences: list[list[str]]) -> None:
+    """The last batch of a data set may be empty: its outputs have no elements, and its gradients are zeros."""
+    bilm, batch = make_bilm(), TokenIndexer(SCHEME, None).batch(sentences, markers=False)
+    output = bilm(batch, keep_markers=True)
+    assert output.layers.shape == (3, len(sentences), 0, 16) and output.state.cell.shape == (2, 2, len(sentences), 24)
+    (output.layers.sum() + output.state.hidden.sum()).backward()
+    assert all(parameter.grad is None or not parameter.grad.any() for parameter in bilm.parameters())
+
+
 @torch.no_grad()
 def test_word_vectors_of_another_width_are_refused() -> None:
     bilm, batch = make_bilm(), make_batch()

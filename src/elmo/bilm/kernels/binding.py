@@ -151,8 +151,8 @@ def num_threads() -> int:
 
 
 def takes(tensors: Iterable[torch.Tensor]) -> bool:
-    """Whether the kernels run and can read these tensors: float32 on the CPU."""
-    return available() and all(tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
+    """Whether the kernels run and can read these tensors: float32 on the CPU, with at least one element."""
+    return available() and all(t.is_cpu and t.dtype == torch.float32 and t.numel() > 0 for t in tensors)
 
 
 def training_precision() -> Precision:
@@ -178,7 +178,6 @@ def check(code: int) -> None:
 
 def mapped(num_bytes: int) -> torch.Tensor:
     """Memory of the library for as long as the tensor exists, in huge pages where there are any; bytes."""
-    num_bytes = max(num_bytes, 1)
     address = library().elmo_map(num_bytes)
     if not address:
         raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB of packed weights.")
@@ -187,7 +186,6 @@ def mapped(num_bytes: int) -> torch.Tensor:
 
 def scratch(num_bytes: int) -> torch.Tensor:
     """The same from blocks that the library reuses, because new pages are slow; bytes."""
-    num_bytes = max(num_bytes, 1)
     address = library().elmo_scratch_take(num_bytes)
     if not address:
         raise MemoryError(f"No memory for {num_bytes / 2**20:.0f} MB; use a smaller batch or fewer steps.")

@@ -22,8 +22,8 @@ def log_partition(
 def _has_kernel(
     states: Tensor, words: Tensor, bias: Tensor, absent: Tensor, target: Tensor, precision: torch.dtype
 ) -> bool:
-    fits = 0 < len(words) <= softmax_kernel.MOST_WORDS and len(states) > 0
-    return precision == torch.float32 and fits and binding.takes((states, words, bias, target))
+    fits = precision == torch.float32 and len(words) <= softmax_kernel.MOST_WORDS
+    return fits and binding.takes((states, words, bias, target))
 
 
 _log_partition = operator(
