@@ -86,6 +86,6 @@ def test_a_command_that_runs_a_model_takes_its_device() -> None:
 
 
 def test_an_unknown_command_gets_the_nearest_one() -> None:
-    program = [sys.executable, "-c", "from elmo.commands import main; main()"]
+    program = [sys.executable, "-m", "elmo"]  # the package runs as a module, too
     done = subprocess.run([*program, "neighbors"], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "Did you mean 'neighbours'?" in " ".join(done.stderr.split())

@@ -1,0 +1,5 @@
+"""`python -m elmo` is the command `elmo`."""
+
+from elmo.commands import main
+
+main()
