@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("sklearn")
 from sklearn.base import clone
@@ -47,6 +48,18 @@ def test_texts_come_in_many_forms(bilm: PretrainedBiLM) -> None:
         weights.transform(TEXTS), ElmoVectorizer(bilm, layers="average").transform(TEXTS), atol=1e-6
     )
     assert ElmoVectorizer(bilm, dtype="float16").transform(TEXTS).dtype == np.float16
+
+
+def test_a_model_that_was_replaced_on_disk_is_opened_again(folder: Path) -> None:
+    before = ElmoVectorizer(folder).fit(TEXTS)
+    rows = before.transform(TEXTS)
+    changed = PretrainedBiLM.from_pretrained(folder)
+    with torch.no_grad():
+        changed.token_encoder.projection.bias.add_(1.0)
+    changed.save_pretrained(folder)
+    after = ElmoVectorizer(folder).fit_transform(TEXTS)
+    np.testing.assert_array_equal(after, ElmoVectorizer(changed).fit_transform(TEXTS))
+    np.testing.assert_array_equal(before.transform(TEXTS), rows)  # a fitted one has its model
 
 
 def test_clone_parameters_and_pickle(folder: Path) -> None:

@@ -28,7 +28,7 @@ with needs("scikit-learn", extra="sklearn"):
     from sklearn.base import BaseEstimator, TransformerMixin
 
 # GridSearchCV clones its pipeline for every fold; the clones share one opened model while any of them lives.
-_opened: WeakValueDictionary[Path, PretrainedBiLM] = WeakValueDictionary()
+_opened: WeakValueDictionary[tuple[Any, ...], PretrainedBiLM] = WeakValueDictionary()
 
 
 class ElmoVectorizer(TransformerMixin, BaseEstimator):
@@ -122,7 +122,11 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
 
 def _open(name: str | Path | None) -> PretrainedBiLM:
     place = locate(name).resolve()
-    model = _opened.get(place)
+    folder = place if place.is_dir() else place.parent
+    stats = sorted((file.name, file.stat()) for file in folder.iterdir() if file.is_file())
+    # A model that was replaced on disk is another one.
+    key = (place, *((name, stat.st_ino, stat.st_mtime_ns, stat.st_size) for name, stat in stats))
+    model = _opened.get(key)
     if model is None:
-        model = _opened[place] = load(place)
+        model = _opened[key] = load(place)
     return model
