@@ -302,9 +302,16 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     main(["elmo", str(lines), str(out), "--all", "--use-sentence-keys", *model])
     with h5py.File(out) as file:
         assert {key: file[key].shape for key in file} == {"The cat sat": (3, 3, 14), "A dog": (3, 2, 14)}
-    with pytest.raises(SystemExit) as stopped:
-        main(["elmo", str(lines), str(out), "--all", "--options-file", "nowhere.json", "--weight-file", FILES[1]])
-    assert stopped.value.code == 2 and "nowhere.json" in capsys.readouterr().err
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("Größe\n".encode("latin-1"))
+    for wrong, message in (
+        ([str(lines), "--options-file", "nowhere.json"], "nowhere.json"),
+        ([str(lines), "--cuda-device", "99"], "cuda:99"),
+        ([str(latin)], "not utf-8"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            main(["elmo", wrong[0], str(out), "--all", *model, *wrong[1:]])
+        assert stopped.value.code == 2 and message in capsys.readouterr().err
 
 
 def test_the_command_runs_as_a_module(tmp_path: Path) -> None:

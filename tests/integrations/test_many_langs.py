@@ -78,7 +78,7 @@ def test_the_command(tmp_path: Path, input_format: str, text: str, sentences: li
     folder, prefix = GOLDEN / "efml" / "word_char", tmp_path / "out"
     main([
         "test", "--input", str(tmp_path / "in.txt"), "--input_format", input_format, "--model", str(folder),
-        "--output_prefix", str(prefix), "--output_format", "hdf5,txt", "--output_layer=-1,0",
+        "--output_prefix", str(prefix), "--output_format", "hdf5,txt", "--output_layer", "-1,0",
     ])  # fmt: skip
     assert len(list(tmp_path.iterdir())) == 5
     for layer in (-1, 0):
@@ -109,7 +109,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "in.txt").write_text("a\tb\n", encoding="utf-8")
     words = ["test", "--input", str(tmp_path / "in.txt"), "--model", str(GOLDEN / "efml" / "char_only")]
     words += ["--output_prefix", str(tmp_path / "out")]
-    for wrong in (["--output_layer", "3"], ["--output_format", "plain"], ["--input", "nowhere.txt"]):
+    for wrong in (["--output_layer", "3"], ["--output_format", "plain"], ["--input", "nowhere.txt"], ["--gpu", "99"]):
         with pytest.raises(SystemExit) as stopped:
             main([*words, *wrong])
         assert stopped.value.code == 2 and wrong[1] in capsys.readouterr().err

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo.bilm.device import choose_device
 from elmo.errors import ConfigError, InputError
 from elmo.integrations.allennlp.bilm import Place, _ElmoBiLm
 from elmo.integrations.allennlp.published import DEFAULT_BATCH_SIZE, DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
@@ -33,7 +34,7 @@ class ElmoEmbedder:
         self.elmo_bilm = _ElmoBiLm(options_file, weight_file)
         self.cuda_device = cuda_device
         if cuda_device >= 0:
-            self.elmo_bilm = self.elmo_bilm.cuda(cuda_device)
+            self.elmo_bilm.to(choose_device(f"cuda:{cuda_device}"))
 
     @torch.no_grad()
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
@@ -74,7 +75,10 @@ class ElmoEmbedder:
         """Lines of space-separated tokens -> hdf5, as `allennlp elmo` wrote it; the file is written atomically."""
         if output_format not in ("all", "top", "average"):
             raise ConfigError(f"Unknown output format {output_format!r}; expected all, top or average.")
-        sentences = [line.strip() for line in input_file]
+        try:
+            sentences = [line.strip() for line in input_file]
+        except UnicodeDecodeError as error:
+            raise InputError(f"The input is not {error.encoding} text: {error}. Convert it first.") from error
         vectors = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
         keys = sentences if use_sentence_keys else [str(index) for index in range(len(sentences))]
         with atomic_file(Path(output_file_path)) as partial, h5py.File(partial, "w") as file:

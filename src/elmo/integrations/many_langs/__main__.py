@@ -11,6 +11,7 @@ between sentences, so `--batch_size` does not change the numbers.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import IO, Any
 import h5py
 import numpy as np
 
+from elmo.bilm.device import choose_device
 from elmo.errors import ConfigError, ElmoError
 from elmo.integrations.many_langs import Embedder, choose, logger
 from elmo.storage.atomic import atomic_file
@@ -100,12 +102,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     command.add_argument("--batch_size", "--batch", type=int, default=1, help="accepted; does not change the numbers")
     command.add_argument("--gpu", type=int, default=-1, help="the number of a GPU (default: -1, the CPU)")
-    given = parser.parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if "--output_layer" in words[:-1]:  # argparse takes -1,0 for an option unless it is joined to its own
+        place = words.index("--output_layer")
+        words[place : place + 2] = [f"--output_layer={words[place + 1]}"]
+    given = parser.parse_args(words)
     try:
         kinds = _listed(given.output_format, ("hdf5", "txt"), "--output_format")
         embedder = Embedder(given.model)
         if given.gpu >= 0:
-            embedder.model.to(f"cuda:{given.gpu}")
+            embedder.model.to(choose_device(f"cuda:{given.gpu}"))
         # Text has one row for a token, so there is no way to write all layers.
         known = ["-1", *(() if "txt" in kinds else ("-2",)), *map(str, range(embedder.model.config.num_layers))]
         layers = [int(layer) for layer in _listed(given.output_layer, known, "--output_layer")]
