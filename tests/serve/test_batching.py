@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from elmo.serve.batching import Batcher, Wanted
+from elmo.serve.batching import Batcher, Wanted, _Lane, _Request, _Text
 from elmo.serve.metrics import Metrics
 from elmo.serve.settings import ServeSettings
 
@@ -96,6 +96,68 @@ def test_a_request_with_many_texts_does_not_delay_one_with_few() -> None:
     assert all("few" not in batch for batch in batches[4:])
 
 
+def test_clients_that_ask_again_and_again_do_not_starve_a_request_with_several_texts() -> None:
+    async def clients(batcher: Batcher) -> None:
+        several = asyncio.ensure_future(batcher.embed([["word"] * 8] * 5, Wanted("all")))
+
+        async def ask() -> None:
+            for _ in range(50):
+                await batcher.embed([["word"] * 8], MEAN)
+
+        asking = [asyncio.ensure_future(ask()) for _ in range(2)]
+        await asyncio.wait({several, *asking}, return_when=asyncio.FIRST_COMPLETED)
+        assert several.done() and not asking[0].done()
+        await asyncio.gather(*asking)
+
+    batches_of(clients, seconds=0.01, budget=10)
+
+
+def test_a_batch_takes_time_in_proportion_to_its_texts_not_to_the_queue() -> None:
+    """Texts that want other vectors, or do not fit, are not touched."""
+    lane = _Lane(threading.Lock())
+    compared = 0
+
+    class Turn(float):
+        def __lt__(self, other: float) -> bool:
+            nonlocal compared
+            compared += 1
+            return float(self) < other
+
+    for wanted in (MEAN, Wanted("all")):
+        request = _Request(asyncio.Future(loop=asyncio.new_event_loop()), [None] * 2000, 2000, wanted)
+        lane.add([_Text((Turn(place), place), ["word"] * 9, place, request) for place in range(2000)], request)
+    compared = 0
+    assert len(lane.take(100)) == 9
+    assert compared < 1000
+
+
+def test_calls_run_between_the_texts_of_a_large_request() -> None:
+    ran: list[str] = []
+    may_run = threading.Event()
+
+    def embed(texts: list[list[str]], wanted: Wanted) -> list[np.ndarray]:
+        may_run.wait(30)
+        ran.extend("text" for _ in texts)
+        return [np.zeros(4) for _ in texts]
+
+    batcher = Batcher(embed, ServeSettings(max_batch_tokens=200), Metrics())
+
+    async def clients() -> None:
+        large = asyncio.ensure_future(batcher.embed([["word"] * 190] * 20, MEAN))
+        await asyncio.sleep(0.1)  # its first text runs
+        calls = [asyncio.ensure_future(batcher.call(lambda: ran.append("call"))) for _ in range(4)]
+        await asyncio.sleep(0)
+        may_run.set()
+        await asyncio.gather(large, *calls)
+
+    try:
+        asyncio.run(clients())
+    finally:
+        batcher.stop()
+    assert ran.count("text") == 20 and ran.count("call") == 4
+    assert "call" not in ran[6:], "calls wait for the text that runs and at most one more"
+
+
 def test_a_stop_does_not_wait_long_for_work_whose_client_has_gone() -> None:
     may_end, running = threading.Event(), threading.Event()
     batcher = Batcher(lambda texts, wanted: [], ServeSettings(), Metrics())
@@ -126,10 +188,11 @@ def test_short_calls_and_long_texts_alternate() -> None:
         calling = [asyncio.ensure_future(call_again_and_again()) for _ in range(3)]
         await asyncio.sleep(0.1)
         await asyncio.wait_for(ask_again_and_again(batcher, times=3, tokens=200), 60)
+        await asyncio.wait_for(batcher.embed([["word"] * 200] * 3, MEAN), 60)
         for each in calling:
             each.cancel()
 
-    assert batches_of(clients, seconds=0.01) == [1] * 3
+    assert batches_of(clients, seconds=0.01, budget=202) == [1] * 6
 
 
 def test_queued_work_of_a_disconnected_client_is_dropped() -> None:

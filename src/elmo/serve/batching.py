@@ -2,8 +2,8 @@
 
 Two lanes, each with a thread: short texts never wait for a long one, and both run at the same time. A lane takes the
 first text in its queue and adds, up to the token budget, the next ones that want the same vectors. The next batch
-gathers while one runs; `gathering` says when to wait for more. Requests take turns: those with many texts do not delay
-those with few.
+gathers while one runs; `gathering` says when to wait for more. Requests take turns (fair queueing): those with many
+texts do not delay those with few, and those with few, however many they are, do not stop one with many.
 
     batcher = Batcher(embed, settings, metrics)
     vectors = await batcher.embed([["A", "sentence", "."]], Wanted("average", "mean"))
@@ -56,15 +56,15 @@ class _Request:
     future: asyncio.Future[Any]
     results: list[np.ndarray | None]
     missing: int
+    wanted: Wanted | None
+    """None for a call."""
 
 
 @dataclass(order=True)
 class _Text:
-    turn: int
-    """The lane's clock when it is due: the tokens that were due before it."""
-    number: int
+    due: tuple[float, int]
+    """The lane's clock when it is this text's turn, and a number that grows."""
     tokens: list[str] = field(compare=False)
-    wanted: Wanted = field(compare=False)
     place: int = field(compare=False)
     request: _Request = field(compare=False)
     since: float = field(compare=False, default_factory=time.perf_counter)
@@ -72,22 +72,23 @@ class _Text:
 
 @dataclass
 class _Call:
+    due: tuple[float, int]
     function: Callable[[], Any]
     request: _Request
-    since: float = field(default_factory=time.perf_counter)
 
 
 class _Lane:
     """A queue of texts and calls, and the thread that works on it. Everything here is under the batcher's lock."""
 
     def __init__(self, lock: threading.Lock) -> None:
-        self.texts: list[_Text] = []
-        """A heap."""
+        self.texts: dict[Wanted | None, list[_Text]] = {}
+        """A heap of the texts that want the same; none is empty."""
         self.calls: deque[_Call] = deque()
         self.clients: Counter[_Request] = Counter()
         """The requests with texts in the queue."""
         self.num_tokens = 0
-        self.clock = 0
+        self.clock = 0.0
+        """The tokens of each request that have run, if all that wait share the lane equally."""
         self.gathering = Gathering()
         self.is_gathering = False
         """The thread has texts and waits for more."""
@@ -96,43 +97,48 @@ class _Lane:
         self.changed = threading.Condition(lock)
 
     def add(self, texts: Sequence[_Text], request: _Request) -> None:
+        heap = self.texts.setdefault(request.wanted, [])
         for text in texts:
-            heapq.heappush(self.texts, text)
+            heapq.heappush(heap, text)
             self.num_tokens += len(text.tokens)
         self.clients[request] += len(texts)
         self.gathering.arrived(time.perf_counter())
 
     def drop(self, request: _Request) -> None:
         """Forget a request whose client disconnected, or one of whose texts failed."""
-        self.texts = [text for text in self.texts if text.request is not request]
-        heapq.heapify(self.texts)
-        self.num_tokens = sum(len(text.tokens) for text in self.texts)
+        if request in self.clients:
+            heap = self.texts.pop(request.wanted)
+            self.num_tokens -= sum(len(text.tokens) for text in heap if text.request is request)
+            if others := [text for text in heap if text.request is not request]:
+                heapq.heapify(others)
+                self.texts[request.wanted] = others
+            del self.clients[request]
         self.calls = deque(call for call in self.calls if call.request is not request)
-        del self.clients[request]
 
-    def next_call(self) -> _Call | None:
-        """A call that waits longer than the first text."""
-        if not self.calls or (self.texts and self.texts[0].since < self.calls[0].since):
+    def next_call(self, cost: int) -> _Call | None:
+        """A call whose turn comes before the first text's. It counts as so many tokens."""
+        if not self.calls or any(heap[0].due < self.calls[0].due for heap in self.texts.values()):
             return None
+        self._advance(cost)
         return self.calls.popleft()
 
     def take(self, budget: int) -> list[_Text]:
-        """The next batch: the first text, and others that want the same."""
+        """The next batch: the first text, and as many of the next ones that want the same as fit."""
         batch: list[_Text] = []
-        others: list[_Text] = []
-        while self.texts and (not batch or budget > 0):
-            text = heapq.heappop(self.texts)
-            if not batch or (text.wanted == batch[0].wanted and len(text.tokens) + 2 <= budget):
-                batch.append(text)
-                budget -= len(text.tokens) + 2
-            else:
-                others.append(text)
-        for text in others:
-            heapq.heappush(self.texts, text)
-        self.clock = max([self.clock, *(text.turn for text in batch)])
-        self.num_tokens -= sum(len(text.tokens) for text in batch)
+        heap = min(self.texts.values(), key=lambda heap: heap[0], default=[])
+        while heap and (not batch or len(heap[0].tokens) + 2 <= budget):
+            batch.append(heapq.heappop(heap))
+            budget -= len(batch[-1].tokens) + 2
+        if batch and not heap:
+            del self.texts[batch[0].request.wanted]
+        num_tokens = sum(len(text.tokens) for text in batch)
+        self.num_tokens -= num_tokens
+        self._advance(num_tokens)
         self.clients -= Counter(text.request for text in batch)
         return batch
+
+    def _advance(self, num_tokens: int) -> None:
+        self.clock += num_tokens / max(len(self.clients) + len(self.calls), 1)
 
 
 class Batcher:
@@ -156,7 +162,7 @@ class Batcher:
 
     async def embed(self, texts: Sequence[list[str]], wanted: Wanted) -> list[np.ndarray]:
         """The vectors of each text. Raises 429 at once when the queue is full."""
-        request = _Request(asyncio.get_running_loop().create_future(), [None] * len(texts), len(texts))
+        request = _Request(asyncio.get_running_loop().create_future(), [None] * len(texts), len(texts), wanted)
         with self._lock:
             if self._num_tokens + sum(map(len, texts)) > self._settings.max_queue_tokens:
                 raise ServiceError(429, "The queue is full; try again in a moment.")
@@ -164,7 +170,7 @@ class Batcher:
                 turn, own = lane.clock, []
                 for place, tokens in enumerate(texts):
                     if (len(tokens) <= SHORT_TEXT) == (lane is self._short):
-                        own.append(_Text(turn, next(self._numbers), tokens, wanted, place, request))
+                        own.append(_Text((turn, next(self._numbers)), tokens, place, request))
                         turn += len(tokens)
                 if own:
                     lane.add(own, request)
@@ -177,9 +183,9 @@ class Batcher:
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run a function on the thread of the long texts."""
-        request = _Request(asyncio.get_running_loop().create_future(), [], 0)
+        request = _Request(asyncio.get_running_loop().create_future(), [], 0, None)
         with self._lock:
-            self._long.calls.append(_Call(function, request))
+            self._long.calls.append(_Call((self._long.clock, next(self._numbers)), function, request))
             self._long.changed.notify()
         return await self._result(request)
 
@@ -239,7 +245,7 @@ class Batcher:
                 lane.changed.wait_for(lambda: self._stopping or lane.calls or lane.texts)
                 if not lane.calls and not lane.texts:
                     return
-                call = lane.next_call()
+                call = lane.next_call(self._settings.max_batch_tokens)
                 if call is None:
                     left = lane.gathering.expected()[1] - time.perf_counter()
                     if left > 0:
@@ -258,7 +264,7 @@ class Batcher:
                 self._last_end = time.perf_counter()
 
     def _show_queue(self) -> None:
-        self._metrics.set("te_queue_size", len(self._short.texts) + len(self._long.texts))
+        self._metrics.set("te_queue_size", self._short.clients.total() + self._long.clients.total())
         self._metrics.set("te_queue_tokens", self._num_tokens)
 
     def _run(self, lane: _Lane, batch: list[_Text]) -> None:
@@ -266,7 +272,9 @@ class Batcher:
         num_tokens = sum(len(text.tokens) for text in batch)
         requests = {text.request for text in batch}
         try:
-            vectors = self._embed([text.tokens for text in batch], batch[0].wanted)
+            wanted = batch[0].request.wanted
+            assert wanted is not None
+            vectors = self._embed([text.tokens for text in batch], wanted)
         except Exception as error:
             with self._lock:
                 for request in requests:
