@@ -1,6 +1,7 @@
 """The loop: exact resume, the best model, early stopping, divergence."""
 
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -207,6 +208,21 @@ def test_accumulated_parts_are_the_whole_batch(project: Make) -> None:
         made = project(f"run{parts}", f"training.accumulate={parts}", "training.dropout=0", "training.log_every=1")
         losses.append([report.values["loss"] for report in run(made) if report.kind == "train"])
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+def test_more_parts_than_streams_carry_the_state_of_each_stream(project: Make, tmp_path: Path) -> None:
+    options = ["data.batching=streams", "data.batch_size=4", "training.dropout=0", "training.log_every=1"]
+    options += ["optimizer.schedule=constant", "optimizer.warmup_updates=0"]
+    whole = [report for report in run(project("whole", *options)) if report.kind == "train"]
+    run(project("parts", *options, "training.accumulate=6", "training.updates=8"))
+    (saved,) = (tmp_path / "parts").rglob("update-000000008.safetensors")
+    assert read(saved).tensors["lstm.hidden"].shape[2] == 4, "rows of the batch"
+    for parts in (6, 1):
+        shutil.copytree(tmp_path / "parts", tmp_path / f"resumed{parts}")
+        overrides = [f"training.accumulate={parts}", "training.updates=12"]
+        resumed = run(start.resume(tmp_path / f"resumed{parts}", overrides=overrides))
+        losses = [report.values["loss"] for report in resumed if report.kind == "train"]
+        assert losses == pytest.approx([report.values["loss"] for report in whole[8:]], abs=1e-4)
 
 
 def test_a_run_killed_before_its_first_checkpoint_starts_again(

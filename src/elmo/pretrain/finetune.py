@@ -115,7 +115,6 @@ def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, 
     check_text(settings.data)
     if world.leads:
         check_new(folder)
-        settings.whole_run(OriginSettings())  # raises an error for settings that contradict each other
         _delete_unfinished(folder)
         with all_or_nothing(folder):
             _prepare(name, folder, settings, say)

@@ -226,7 +226,7 @@ class Run:
         precision = getattr(torch, training.precision)
         with torch.autocast(device.type, dtype=precision, enabled=precision != torch.float32):
             hidden = self._model(inputs, self._states[index], training.dropout)
-        if self.batches.carries_state:
+        if self.batches.carries_state and counts:
             self._states[index] = hidden.state
         losses = []
         for direction, states in enumerate((hidden.forward, hidden.backward)):
@@ -277,9 +277,10 @@ class Run:
             self.progress = replace(self.progress, half_scale=self._first_half_scale)
         self.batches.go_to(state.counters["position"])
         if "lstm.hidden" in tensors:
+            hidden, cell = tensors["lstm.hidden"], tensors["lstm.cell"]
             first, of = self.world.rank * self._num_parts, self.world.size * self._num_parts
             self._states = [
-                BiLMState(tensors["lstm.hidden"][:, :, shard::of], tensors["lstm.cell"][:, :, shard::of])
+                BiLMState(hidden[:, :, shard::of], cell[:, :, shard::of]) if shard < hidden.shape[2] else None
                 for shard in range(first, first + self._num_parts)
             ]
 
@@ -292,11 +293,11 @@ class Run:
         self._loaded = Progress(**state.counters["progress"])
 
     def _gather_states(self) -> BiLMState | None:
-        """The LSTM states of all rows of a batch, in the batch's order."""
-        if self._states[0] is None:
-            return None
+        """The LSTM states of all rows of a batch, in the batch's order; None if no state is carried yet."""
         mine = [(state.hidden.cpu(), state.cell.cpu()) for state in self._states if state is not None]
         parts = [part for everyone in self.world.gather(mine) for part in everyone]
+        if not parts:
+            return None
         return BiLMState(_interleave([hidden for hidden, _ in parts]), _interleave([cell for _, cell in parts]))
 
 

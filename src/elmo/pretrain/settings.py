@@ -195,7 +195,3 @@ class PretrainSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_tokenizer(self.model.tokenizer)
-        if self.data.batching == "streams" and self.training.accumulate > self.data.batch_size:
-            raise ConfigError(
-                f"training.accumulate is {self.training.accumulate} but a batch has only {self.data.batch_size} rows."
-            )
