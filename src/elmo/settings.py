@@ -21,6 +21,7 @@ import textwrap
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -47,6 +48,13 @@ class Range:
     def __str__(self) -> str:
         limits = {"above": self.above, "at least": self.at_least, "below": self.below, "at most": self.at_most}
         return " and ".join(f"{name} {limit:g}" for name, limit in limits.items() if math.isfinite(limit))
+
+
+def check_number(name: str, value: object, kind: type[int] | type[float], **limits: float) -> None:
+    """Refuse an argument that is not a number of this kind and within these limits; NumPy's numbers are numbers too."""
+    allowed, number = Range(**limits), Integral if kind is int else Real
+    if not isinstance(value, number) or isinstance(value, bool) or value not in allowed:
+        raise ConfigError(f"{name} is {value!r}; expected {_TYPE_NAMES[kind]}, {allowed}.")
 
 
 def setting(default: T, help: str = "", **limits: float) -> T:

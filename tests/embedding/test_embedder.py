@@ -262,7 +262,16 @@ def test_other_errors_are_not_treated_as_out_of_memory(bilm: PretrainedBiLM, mon
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"state": "hot"}, {"pooling": "sum"}, {"precision": "int3"}, {"layers": 9}, {"batch_tokens": 0}]
+    "wrong",
+    [
+        {"state": "hot"},
+        {"pooling": "sum"},
+        {"precision": "int3"},
+        {"layers": 9},
+        {"batch_tokens": 0},
+        {"batch_size": 1.5},
+        {"cache": "large"},
+    ],
 )
 def test_unknown_settings_are_refused(bilm: PretrainedBiLM, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,9 +87,11 @@ def test_strings_are_not_split_into_letters(make_bilm: MakeBilm, sentences: obje
         ElmoLayer(make_bilm())(sentences)  # type: ignore[arg-type]
 
 
-def test_layers_of_numpy_are_saved_too(make_bilm: MakeBilm, tmp_path: Path) -> None:
-    ElmoLayer(make_bilm(), layers=np.arange(2)).save_pretrained(tmp_path)  # type: ignore[arg-type]
-    assert ElmoLayer.from_pretrained(tmp_path).layers == [0, 1]
+def test_numbers_of_numpy_are_saved_too(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    numbers: dict[str, Any] = {"layers": np.arange(2), "places": np.int64(2), "dropout": np.float32(0.25)}
+    ElmoLayer(make_bilm(), **numbers).save_pretrained(tmp_path)
+    layer = ElmoLayer.from_pretrained(tmp_path)
+    assert layer.layers == [0, 1] and len(layer.mixes) == 2 and layer.dropout.p == 0.25
 
 
 @pytest.mark.parametrize("name", ["elmo_layer.safetensors", "elmo_layer.json"])
@@ -126,8 +129,26 @@ def test_a_damaged_folder_says_what_is_wrong(
     assert "\n" not in str(refusal.value)
 
 
-def test_no_place_and_no_words_are_refused(make_bilm: MakeBilm) -> None:
-    with pytest.raises(ConfigError, match="places is 0; expected 1 or more"):
-        ElmoLayer(make_bilm(), places=0)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"places": 0}, "places is 0; expected a whole number, at least 1"),
+        ({"places": 1.5}, "places is 1.5; expected a whole number"),
+        ({"places": True}, "places is True; expected a whole number"),
+        ({"dropout": 2}, "dropout is 2; expected a number, at least 0 and at most 1"),
+        ({"dropout": -0.1}, "dropout is -0.1; expected a number"),
+        ({"dropout": float("nan")}, "dropout is nan; expected a number"),
+        ({"dropout": "half"}, "dropout is 'half'; expected a number"),
+        ({"layers": 1}, "layers is 1; expected some of 0 to 2"),
+        ({"layers": [0.5]}, r"layers is \[0.5\]; expected some of 0 to 2"),
+        ({"layers": ()}, r"layers is \(\); expected some of 0 to 2"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(make_bilm: MakeBilm, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ElmoLayer(make_bilm(), **arguments)
+
+
+def test_tokens_that_are_not_words_are_refused(make_bilm: MakeBilm) -> None:
     with pytest.raises(InputError, match=r"A token is int \('1'\); expected a string"):
         ElmoLayer(make_bilm())([[1, 2]])  # type: ignore[list-item]

@@ -67,6 +67,8 @@ def test_weights_are_float32_whatever_floats_are_given() -> None:
 def test_one_weight_for_each_layer() -> None:
     with pytest.raises(ConfigError, match="2 mix weights were given for 3 layers"):
         ScalarMix(3, weights=[1.0, 2.0])
+    with pytest.raises(ConfigError, match="num_layers is 0; expected a whole number, at least 1"):
+        ScalarMix(0)
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float16, 5e-3), (torch.bfloat16, 4e-2)])

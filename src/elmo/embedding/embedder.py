@@ -32,6 +32,7 @@ from elmo.embedding.pooling import Pooling, pool
 from elmo.embedding.token_lists import SentenceLike, as_token_lists
 from elmo.embedding.word_cache import DEFAULT_MAX_BYTES, WORDS_FILE, WordCache, encode_words
 from elmo.errors import ConfigError, InputError, check_choice
+from elmo.settings import check_number
 from elmo.storage.digest import tensor_digest
 from elmo.text.batches import cut_batches, cut_windows
 from elmo.text.tokenizer import check_tokenizer
@@ -98,8 +99,8 @@ class Embedder:
         check_choice("dtype", dtype, get_args(VectorType))
         if pooling is not None:
             check_choice("pooling", pooling, get_args(Pooling))
-        if batch_tokens < 1 or batch_size < 1:
-            raise ConfigError(f"batch_tokens ({batch_tokens}) and batch_size ({batch_size}) must be at least 1.")
+        check_number("batch_tokens", batch_tokens, int, at_least=1)
+        check_number("batch_size", batch_size, int, at_least=1)
         folder = None if isinstance(model, PretrainedBiLM) else locate(model)
         if isinstance(model, PretrainedBiLM) and precision not in (None, model.precision):
             raise ConfigError(

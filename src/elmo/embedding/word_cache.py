@@ -32,7 +32,8 @@ from elmo.bilm.weights import version_of, watch
 from elmo.checkpoints import native
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.first_products import FirstProductCache
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import CheckpointError
+from elmo.settings import check_number
 from elmo.storage.digest import tensor_digest
 from elmo.storage.json_file import parse_json
 from elmo.storage.tensors import save_tensors
@@ -90,8 +91,7 @@ class WordCache:
     """A bounded table of word vectors. Thread-safe."""
 
     def __init__(self, bilm: PretrainedBiLM, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
-        if max_bytes < 0:
-            raise ConfigError(f"max_bytes is {max_bytes}; expected 0 or more.")
+        check_number("max_bytes", max_bytes, int, at_least=0)
         self.bilm = bilm
         self.max_bytes = max_bytes
         self._first_products = FirstProductCache(bilm, max_bytes=max_bytes // 2)

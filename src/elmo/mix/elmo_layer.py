@@ -26,6 +26,7 @@ from elmo.checkpoints import hub, native
 from elmo.checkpoints.pretrained import PretrainedBiLM, locate
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.mix.scalar_mix import ScalarMix
+from elmo.settings import check_number
 from elmo.storage.atomic import write_atomic
 from elmo.storage.json_file import read_json_object
 from elmo.text.indexer import TokenBatch
@@ -47,9 +48,12 @@ class ElmoLayerOutput:
 def check_layers(layers: Sequence[int] | None, num_layers: int) -> list[int]:
     """The layers that are mixed, 0 being the tokens; None means all."""
     # Numbers of NumPy's are made Python's, which JSON can hold.
-    chosen = [index(layer) for layer in (range(num_layers) if layers is None else layers)]
+    try:
+        chosen = [index(layer) for layer in (range(num_layers) if layers is None else layers)]
+    except TypeError:  # no sequence, or not of whole numbers
+        chosen = []
     if not chosen or not all(-num_layers <= layer < num_layers for layer in chosen):
-        raise ConfigError(f"layers is {chosen}; expected some of 0 to {num_layers - 1}, this model's layers.")
+        raise ConfigError(f"layers is {layers}; expected some of 0 to {num_layers - 1}, this model's layers.")
     return chosen
 
 
@@ -67,14 +71,17 @@ class ElmoLayer(nn.Module):
         keep_markers: bool = False,
         layers: Sequence[int] | None = None,
     ) -> None:
-        """`layers`: which of the biLM's layers are mixed, 0 being the tokens; all by default, (-1,) the last alone."""
+        """`places`: how often the task's model uses ELMo; each place has its own mix.
+
+        `layers`: which of the biLM's layers are mixed, 0 being the tokens; all by default, (-1,) the last alone.
+        """
         super().__init__()
         self.layers = check_layers(layers, bilm.config.num_layers)
-        if places < 1:
-            raise ConfigError(f"places is {places}; expected 1 or more, one for every place that uses ELMo.")
+        check_number("places", places, int, at_least=1)
+        check_number("dropout", dropout, float, at_least=0, at_most=1)
         self.bilm = bilm
         self.keep_markers = keep_markers
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(float(dropout))
         self.mixes = nn.ModuleList(ScalarMix(len(self.layers), layer_norm=layer_norm) for _ in range(places))
         self.bilm_trainable = trainable
         self.set_bilm_trainable(trainable)

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from elmo.errors import ConfigError
+from elmo.settings import check_number
 
 LAYER_NORM_EPSILON = 1e-12
 
@@ -31,6 +32,7 @@ class ScalarMix(nn.Module):
     ) -> None:
         """`weights` are the ones before the softmax; `trainable=False` freezes them and gamma."""
         super().__init__()
+        check_number("num_layers", num_layers, int, at_least=1)
         if weights is not None and len(weights) != num_layers:
             raise ConfigError(f"{len(weights)} mix weights were given for {num_layers} layers; give one for each.")
         self.layer_norm = layer_norm
