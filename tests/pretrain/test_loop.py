@@ -83,9 +83,10 @@ def test_training_lowers_the_loss_and_saves_a_model(project: Make, tmp_path: Pat
         assert torch.equal(model.state_dict()[name], tensor)
 
 
-@pytest.mark.parametrize(("tokens", "more"), [(10**6, 0), (20, 1)])
+@pytest.mark.parametrize("rate", [0.01, 0.5], ids=["the last is the best", "an early one is the best"])
+@pytest.mark.parametrize("tokens", [10**6, 20])
 def test_a_complete_evaluation_is_not_repeated(
-    project: Make, monkeypatch: pytest.MonkeyPatch, tokens: int, more: int
+    project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokens: int, rate: float
 ) -> None:
     calls: list[int] = []
 
@@ -94,13 +95,24 @@ def test_a_complete_evaluation_is_not_repeated(
         return perplexity.measure(bilm, softmax, corpus, sentences, **options)
 
     monkeypatch.setattr(loop, "measure", counted)
-    made = project("run", "training.updates=60", "training.evaluate_every=20", f"training.evaluate_tokens={tokens}")
+    options = ["training.updates=20", "training.evaluate_every=1", f"training.evaluate_tokens={tokens}"]
+    options += [f"optimizer.learning_rate={rate}", "optimizer.schedule=constant", "training.dropout=0"]
+    made = project("run", *options)
     reports = run(made)
-    assert made.run.progress.best_update == 60, "the last model is the best"
-    sources = made.run.corpus.role("heldout")
-    assert len(calls) == (3 + more) * len(sources)
-    final = next(report for report in reports if report.kind == "final")
-    assert final.values["all"]["tokens"] == sum(source.num_tokens for source in sources)
+    is_last, is_complete = rate == 0.01, tokens == 10**6
+    assert (made.run.progress.best_update == 20) == is_last
+    assert len(calls) == 20 + (not is_complete)
+    kinds = [report.kind for report in reports[-3:]]
+    assert ("final" in kinds) == (not is_last or not is_complete), "what was just reported is not reported again"
+    measured = load(tmp_path / "run").card["heldout_perplexity"]["all"]
+    assert measured["tokens"] == sum(source.num_tokens for source in made.run.corpus.role("heldout"))
+    if is_complete:
+        assert measured["both"] == min(report.values["all"]["both"] for report in reports if report.kind == "heldout")
+    # The same after the end, for a run that was killed before it had exported its model.
+    calls.clear()
+    again = run(start.resume(tmp_path / "run"))
+    assert [report.kind for report in again] == ["final"] * ("final" in kinds) + ["finished"]
+    assert len(calls) == (not is_complete) and load(tmp_path / "run").card["heldout_perplexity"]["all"] == measured
 
 
 def test_reports_name_the_sampled_loss_and_the_progress(project: Make) -> None:

@@ -79,17 +79,18 @@ def evaluate(run: Run, observe: Observer) -> bool:
     results = _measure(run, run.settings.training.evaluate_tokens, observe)
     total, progress = results["all"].both, run.progress
     better = total < progress.best
+    values = {name: result.values() for name, result in results.items()}
     if better:
         run.progress = replace(progress, best=total, best_update=progress.update, failures=0)
+        run.heldout = values
     else:
         run.progress = replace(progress, failures=progress.failures + 1)
-    run.heldout = {name: result.values() for name, result in results.items()}
-    observe(Report("heldout", progress.update, {**run.heldout, "best": better, "tokens": progress.tokens}))
+    observe(Report("heldout", progress.update, {**values, "best": better, "tokens": progress.tokens}))
     return better
 
 
 def _finish(run: Run, checkpoints: CheckpointFolder, observe: Observer, export: Callable[[], None]) -> None:
-    """Measure the best model on all held-out text, and export it.
+    """Measure the best model on all held-out text, unless the last evaluation was just that, and export it.
 
     A resumed run that was finished exports again, because it may have been killed before the model was written.
     """
@@ -98,13 +99,14 @@ def _finish(run: Run, checkpoints: CheckpointFolder, observe: Observer, export: 
         export()
     if not heldout or not best.exists():
         return
-    # Skipped if the last evaluation was of this model on all of the text: with a large softmax it takes minutes.
     is_last = run.progress.best_update == run.progress.update
     read = run.heldout.get("all", {}).get("tokens", 0)
-    if not is_last or read < sum(source.num_tokens for source in heldout):
+    is_complete = read == sum(source.num_tokens for source in heldout)
+    if not is_last or not is_complete:
         run.load_weights(checkpoint.read(best))
-        run.heldout = {name: result.values() for name, result in _measure(run, None, observe).items()}
-    observe(Report("final", run.progress.best_update or 0, dict(run.heldout)))
+        if not is_complete:  # with a large softmax it takes minutes
+            run.heldout = {name: result.values() for name, result in _measure(run, None, observe).items()}
+        observe(Report("final", run.progress.best_update or 0, run.heldout))
     if run.world.leads:
         export()
 

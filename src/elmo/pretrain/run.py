@@ -100,7 +100,7 @@ class Run:
         self.progress = Progress(half_scale=self._first_half_scale)
         self._loaded: Progress | None = None
         self.heldout: dict[str, Any] = {}
-        """The last held-out perplexities, for the model's card."""
+        """The held-out perplexities of the best evaluation, for the model's card."""
         self._model = self.world.wrap(_Both(self.bilm))
         self._num_parts = settings.training.accumulate
         self._states: list[BiLMState | None] = [None] * self._num_parts
@@ -261,6 +261,7 @@ class Run:
             "optimizer_updates": self.optimizer.num_updates,
             "corpus": self.corpus.fingerprint,
             "precision": self.settings.training.precision,
+            "heldout": self.heldout,
         }
         return RunState(tensors, counters)
 
@@ -273,6 +274,7 @@ class Run:
             _under("optimizer.", tensors), num_updates=state.counters["optimizer_updates"]
         )
         self.progress, self._loaded = Progress(**state.counters["progress"]), None
+        self.heldout = state.counters.get("heldout", {})
         if state.counters.get("precision", self.settings.training.precision) != self.settings.training.precision:
             self.progress = replace(self.progress, half_scale=self._first_half_scale)
         self.batches.go_to(state.counters["position"])
