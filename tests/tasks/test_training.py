@@ -20,13 +20,18 @@ EXAMPLES = Examples(make_examples(12), make_examples(6))
 
 
 def run(
-    tiny_text: TextSettings, folder: Path | None = None, report: Any = lambda event: None, **course: Any
+    tiny_text: TextSettings,
+    folder: Path | None = None,
+    report: Any = lambda event: None,
+    *,
+    device: str = "cpu",
+    **course: Any,
 ) -> tuple[TrainingResult, dict[str, torch.Tensor]]:
     training = TrainingSettings(**{"batch_size": 4, "epochs": 4, "patience": 4, "learning_rate": 1e-2, **course})
     settings = NamedEntitiesSettings(
         text=tiny_text, model=EntityModelSettings(hidden_dim=8, num_layers=1, dropout=0.3), training=training
     )
-    trained = fresh(NamedEntities(), settings, EXAMPLES.train)
+    trained = fresh(NamedEntities(), settings, EXAMPLES.train).to(torch.device(device))
     state = None if folder is None else StateFile(folder)
     result = train(trained, EXAMPLES, trained.indexer(), seed=3, state=state, report=report)
     return result, trained.model.state_dict()
@@ -51,6 +56,15 @@ def test_a_resumed_run_gives_the_same_weights(tiny_text: TextSettings, tmp_path:
     assert [epoch["loss"] for epoch in resumed.history] == [epoch["loss"] for epoch in whole.history]
     assert resumed.best_epoch == whole.best_epoch
     assert_same(weights, resumed_weights)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_resumed_run_restores_the_random_state_of_a_gpu(tiny_text: TextSettings, tmp_path: Path) -> None:
+    whole, _ = run(tiny_text, device="cuda")
+    run(tiny_text, tmp_path, device="cuda", epochs=2)
+    resumed, _ = run(tiny_text, tmp_path, device="cuda")
+    expected = [epoch["loss"] for epoch in whole.history]
+    assert [epoch["loss"] for epoch in resumed.history] == pytest.approx(expected, rel=1e-3)
 
 
 def test_the_same_seed_gives_the_same_model(tiny_text: TextSettings) -> None:

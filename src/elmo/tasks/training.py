@@ -177,6 +177,8 @@ class _Loop:
         groups = {"learned": self.learned, "best": self.best, "average": self.average or {}, **optimizer["state"]}
         tensors = {f"{group}/{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
         tensors["random"] = torch.get_rng_state()
+        if self.device.type != "cpu":  # dropout draws from the device's own generator
+            tensors["random/device"] = torch.get_device_module(self.device).get_rng_state(self.device)
         counters = {"identity": state.identity, "progress": vars(self.progress), "optimizer": optimizer["param_groups"]}
         checkpoint.save_state(RunState(tensors, counters), state.path)
 
@@ -200,6 +202,8 @@ class _Loop:
         if self.average is not None:
             self.average = {name: groups["average"][name] for name in self.learned}  # in their order
         torch.set_rng_state(saved.tensors["random"])
+        if self.device.type != "cpu" and "random/device" in saved.tensors:
+            torch.get_device_module(self.device).set_rng_state(saved.tensors["random/device"], self.device)
 
     def _optimizer(self) -> torch.optim.Optimizer:
         settings = self.settings
