@@ -1,4 +1,4 @@
-"""The layers of a frozen biLM, computed once and trained on for many epochs, in which the biLM does not run."""
+"""Compute the layers of a frozen biLM once, then train on them for many epochs without running the biLM."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Text -> vectors with the bundled model: what comes out, and whether it tells the two banks apart.
+"""Embed sentences with the bundled model, and compare the vectors of "bank" in two senses.
 
 make demo
 """

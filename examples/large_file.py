@@ -1,4 +1,4 @@
-"""A file of any size -> Parquet in flat memory; stopped and run again, it goes on where it was.
+"""Embed a file of any size into Parquet, in constant memory. After an interruption, run it again to resume.
 
     python examples/large_file.py [TEXT [OUT]]
 

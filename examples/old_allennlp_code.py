@@ -1,4 +1,4 @@
-"""A program written for AllenNLP 0.9; only its imports were changed. See docs for what replaces them in new code."""
+"""A program written for AllenNLP 0.9; only its imports were changed. For new code, see docs/migrate/allennlp.md."""
 
 import torch
 
@@ -6,7 +6,7 @@ import torch
 # was: from allennlp.commands.elmo import ElmoEmbedder
 from elmo.integrations.allennlp import Elmo, ElmoEmbedder, batch_to_ids
 
-options_file, weight_file = "english", None  # was: two addresses; those work, too
+options_file, weight_file = "english", None  # was: two URLs, which still work
 
 elmo = Elmo(options_file, weight_file, 2, dropout=0)
 character_ids = batch_to_ids([["First", "sentence", "."], ["Another", "."]])

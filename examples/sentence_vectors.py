@@ -1,4 +1,4 @@
-"""One vector per sentence: the two that are nearest to each other in a text."""
+"""One vector per sentence: find the two most similar sentences of a text."""
 
 from itertools import combinations
 from pathlib import Path

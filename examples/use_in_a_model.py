@@ -1,4 +1,4 @@
-"""ELMo inside a plain PyTorch model: a tagger that learns which words begin with a capital, from vectors alone."""
+"""ELMo inside a plain PyTorch model: a tagger that learns from the vectors which words begin with a capital letter."""
 
 import torch
 from torch import nn

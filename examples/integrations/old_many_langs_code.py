@@ -3,6 +3,6 @@
 # was: from elmoformanylangs import Embedder
 from elmo.integrations.many_langs import Embedder
 
-embedder = Embedder("english")  # was: the folder of a language; those work, too
+embedder = Embedder("english")  # was: the folder of a language, which still works
 for vectors in embedder.sents2elmo([["Ein", "Satz"], ["Noch", "einer", "."]], output_layer=-2):
     print("layers, tokens:", vectors.shape[:2])

@@ -4,7 +4,7 @@
 from elmo.integrations.simple_elmo import ElmoModel
 
 model = ElmoModel()
-print(model.load("english"))  # was: the path of a folder or a zip; those work, too
+print(model.load("english"))  # was: the path of a folder or a zip, which still works
 sentences = [["First", "sentence", "."], ["Another", "."]]
 print("vectors:", model.get_elmo_vectors(sentences).shape[:2])
 print("averages:", model.get_elmo_vector_average(sentences, layers="top").shape[:1])

@@ -1,4 +1,4 @@
-"""Arrow: a Parquet file of texts becomes a Parquet file of vectors, batch by batch, in flat memory."""
+"""Arrow: embed a Parquet file of texts into a Parquet file of vectors, batch by batch, in constant memory."""
 
 from pathlib import Path
 

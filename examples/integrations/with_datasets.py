@@ -1,4 +1,4 @@
-"""Hugging Face datasets: vectors as a column, by `map`."""
+"""Hugging Face datasets: add vectors as a column with `map`."""
 
 from datasets import Dataset
 

@@ -1,4 +1,4 @@
-"""Pooled vectors in numpy, pandas and DuckDB: each reads what `elmo embed --pool mean` wrote."""
+"""Pooled vectors in numpy, pandas and DuckDB: each reads the files of `elmo embed --pool mean`."""
 
 from pathlib import Path
 

@@ -12,7 +12,7 @@ lines = (Path(__file__).parent.parent / "sentences.txt").read_text(encoding="utf
 embedder = elmo.Embedder(layers="average", pooling="mean")
 embed_to_file(embedder, lines, "vectors.npy")  # elmo embed sentences.txt --layers average --pool mean -o vectors.npy
 
-vectors = np.load("vectors.npy").astype(np.float32)  # FAISS takes float32 alone, whatever the file holds
+vectors = np.load("vectors.npy").astype(np.float32)  # FAISS takes only float32
 faiss.normalize_L2(vectors)
 index = faiss.IndexFlatIP(vectors.shape[1])
 index.add(vectors)

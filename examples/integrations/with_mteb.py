@@ -1,4 +1,4 @@
-"""MTEB: the sentence-transformers module in the benchmark's own machinery, with a task of a few pairs, offline."""
+"""MTEB: evaluate ELMo as a sentence-transformers model on a task of five pairs, without a network."""
 
 import mteb
 from datasets import Dataset

@@ -1,4 +1,4 @@
-"""ONNX: export once, where torch is; run anywhere with onnxruntime and numpy."""
+"""ONNX: export a model with torch, then run it with onnxruntime and numpy only."""
 
 import subprocess
 import sys

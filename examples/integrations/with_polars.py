@@ -1,4 +1,4 @@
-"""Pooled vectors in Polars, which reads them as a column of fixed-size arrays."""
+"""Pooled vectors in Polars, as a column of fixed-size arrays."""
 
 from pathlib import Path
 

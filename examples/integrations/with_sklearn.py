@@ -1,4 +1,4 @@
-"""scikit-learn: ELMo vectors in a pipeline, the choice of layers made by cross-validation."""
+"""scikit-learn: ELMo vectors in a pipeline, with the layers chosen by cross-validation."""
 
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV

@@ -1,4 +1,4 @@
-"""spaCy: contextual vectors for docs, spans and tokens, from a component that spaCy finds by itself."""
+"""spaCy: contextual vectors for docs, spans and tokens, from a component that spaCy finds by its entry point."""
 
 import spacy
 

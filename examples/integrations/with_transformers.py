@@ -36,5 +36,5 @@ trainer.save_model("tagger")
 
 tag = pipeline("token-classification", model="tagger", device="cpu")
 print("places:", [found["word"] for found in tag("Bread is cheap in Oslo and in Lima.")])
-print("what each layer counts for:", [round(weight, 2) for weight in model.elmo.mix.normalised_weights.tolist()])
+print("the weight of each layer:", [round(weight, 2) for weight in model.elmo.mix.normalised_weights.tolist()])
 print("the same biLM:", elmo.load("tagger").digest() == elmo.load().digest())

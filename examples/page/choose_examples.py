@@ -4,8 +4,8 @@
 
 Senses: two sentences in each of two senses. A word's margin is the smallest cosine of two occurrences in the same sense
 minus the largest cosine across senses, in the average of the layers above the words. Fill: the probability of the
-hidden word from both sides. Map: the mean cosine within two clusters minus the one across. All lists are printed in
-full, so that one sees what did not work, too.
+hidden word from both directions. Map: the mean cosine within two clusters minus the one across. The lists are printed
+in full, with the candidates that did not work.
 """
 
 from __future__ import annotations
