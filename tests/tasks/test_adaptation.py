@@ -30,6 +30,11 @@ def test_adaptation_lowers_the_perplexity(make_bilm: MakeBilm, tmp_path: Path) -
     assert any(not torch.equal(before[name], tensor) for name, tensor in made.bilm.state_dict().items())
 
 
+def test_the_tokens_of_the_task_are_not_tokenized_again(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    words = adapt(make_bilm(), [["#one", "a/b", "don't", str(n)] for n in range(9)], tmp_path, epochs=1).bilm.vocabulary
+    assert words is not None and set(words) == {"<S>", "</S>", "<UNK>", "#one", "a/b", "don't"}
+
+
 def test_a_bilm_is_adapted_once_for_a_text(make_bilm: MakeBilm, tmp_path: Path) -> None:
     shares: list[float] = []
     first = adapt(make_bilm(), SENTENCES * 5, tmp_path, epochs=2, progress=shares.append)

@@ -120,7 +120,7 @@ def _settings(text: Path, epochs: float, *, hold_out: int) -> finetune.FinetuneS
     source = Source(name="task", files=(str(text),))
     return replace(
         base,
-        data=replace(base.data, train=(source,), hold_out=hold_out),
+        data=replace(base.data, train=(source,), hold_out=hold_out, tokenized=True),
         # As in the training of the bundled model: task texts are small, and more negatives only cost time.
         softmax=SoftmaxSettings(negatives=2048),
         training=replace(base.training, epochs=epochs, log_every=10),
