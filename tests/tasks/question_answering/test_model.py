@@ -87,6 +87,12 @@ def test_all_reference_answers_are_correct(small: QuestionAnsweringSettings) -> 
     assert batch.is_end[0].nonzero().flatten().tolist() == [1, 5]
 
 
+def test_questions_with_the_same_id_are_scored_one_by_one() -> None:
+    right, wrong = (replace(question, id="q") for question in make_examples(2))
+    scores = QuestionAnswering().score([right, wrong], [right.spans[0], TokenSpan(7, 8)])
+    assert scores == {"f1": 50, "exact_match": 50}
+
+
 def test_predictions_are_readable() -> None:
     task = QuestionAnswering()
     (question,) = task.parse("Who?\tIt was “Ann”, not Bob.", QuestionAnsweringSettings(), {})

@@ -1,8 +1,7 @@
 """Exact match and F1 by the rules of SQuAD 1.1; in percent.
 
 An answer is lower-cased, punctuation and the words a, an, the are removed, and spaces are collapsed. With several
-references the best score counts; the score of a set is the mean over its questions, and a question without a prediction
-scores zero.
+references the best score counts; the score of a set is the mean over its questions.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from elmo.tasks.scores import harmonic_mean
 
@@ -19,24 +17,15 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-@dataclass(frozen=True)
-class AnswerScores:
-    """Means over questions."""
+def score_answers(references: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
+    """Means over questions, each with its reference answers and its predicted answer."""
+    questions = list(zip(references, predictions, strict=True))
 
-    exact_match: float
-    f1: float
+    def mean(metric: Callable[[str, str], float]) -> float:
+        best = (max(metric(predicted, answer) for answer in answers) for answers, predicted in questions)
+        return 100 * sum(best) / max(len(questions), 1)
 
-
-def score_answers(references: Mapping[str, Sequence[str]], predictions: Mapping[str, str]) -> AnswerScores:
-    """Question id -> reference answers, against question id -> predicted answer."""
-    exact = total_f1 = 0.0
-    for question, answers in references.items():
-        if question in predictions:
-            predicted = predictions[question]
-            exact += max(exact_match(predicted, answer) for answer in answers)
-            total_f1 += max(token_f1(predicted, answer) for answer in answers)
-    count = max(len(references), 1)
-    return AnswerScores(100 * exact / count, 100 * total_f1 / count)
+    return {"f1": mean(token_f1), "exact_match": mean(exact_match)}
 
 
 def normalise(answer: str) -> str:

@@ -88,9 +88,8 @@ class QuestionAnswering(Task[Question, TokenSpan, QuestionAnsweringSettings]):
         return QuestionBatch(passage, question, is_start, is_end)
 
     def score(self, examples: Sequence[Question], predictions: Sequence[TokenSpan]) -> dict[str, float]:
-        answers = {example.id: example.passage.cut(*span) for example, span in zip(examples, predictions, strict=True)}
-        scores = score_answers({example.id: example.answers for example in examples}, answers)
-        return {"f1": scores.f1, "exact_match": scores.exact_match}
+        answers = [example.passage.cut(*span) for example, span in zip(examples, predictions, strict=True)]
+        return score_answers([example.answers for example in examples], answers)
 
     def show(self, example: Question, prediction: TokenSpan) -> str:
         (start, _), (_, end) = example.passage.offsets[prediction.start], example.passage.offsets[prediction.end - 1]
