@@ -47,6 +47,13 @@ def test_litbanks_empty_last_column(tmp_path: Path) -> None:
     assert read_documents(tmp_path) == [document], "a folder is the documents of its files"
 
 
+def test_a_folder_of_ontonotes_has_each_document_once(tmp_path: Path) -> None:
+    write(tmp_path, conll(["(1)", "(1)"]), "cnn_0001.v4_gold_conll")
+    write(tmp_path, conll(["-", "-"]), "cnn_0001.v4_auto_conll")
+    (document,) = read_documents(tmp_path)
+    assert document.chains == ((Mention(0, 1), Mention(1, 2)),)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

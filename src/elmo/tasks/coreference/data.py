@@ -59,6 +59,8 @@ def read_documents(path: Path | str, *, singletons: bool = False) -> list[Docume
     """
     path = Path(path)
     files = sorted(file for file in path.rglob("*conll*") if file.is_file()) if path.is_dir() else [path]
+    # OntoNotes has the same documents twice: x.v4_gold_conll, and x.v4_auto_conll with predicted columns.
+    files = [file for file in files if "gold_conll" in file.name] or files
     documents = [document for file in files for document in _documents(file, singletons)]
     return require_examples(path, documents, "documents (each begins with '#begin document')")
 
