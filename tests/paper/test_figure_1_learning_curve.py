@@ -1,6 +1,7 @@
 """Learning curves: nested parts, more epochs for small ones, and the epochs of both arms."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import ConfigError
 from elmo.explore.plots import png_bytes
-from elmo.paper.figure_1_learning_curve import draw_curves, epochs_needed, learn_curve
+from elmo.paper.figure_1_learning_curve import draw_curves, epochs_needed, learn_curve, make
+from elmo.paper.plan import Plan
+from elmo.paper.study import Study
 from elmo.tasks.runs import Run, RunStore, TaskSetup, Trainer
 
 MakeBilm = Callable[..., PretrainedBiLM]
@@ -26,7 +29,7 @@ def test_a_curve_of_two_parts(tmp_path: Path, make_bilm: MakeBilm, make_setup: M
     setup = make_setup(seeds=2)
     store = RunStore(tmp_path / "runs")
     train = Trainer(store, make_bilm(), "tiny", begin)
-    curve = learn_curve(setup, (1.0, 0.25), train)
+    curve = learn_curve(setup, (1.0, 0.25), train, max_stretch=8)
     assert [(point.share, point.examples) for point in curve.points] == [(0.25, 5), (1.0, 20)]
     assert len(curve.points[0].elmo.dev) == 2
     assert epochs["named entities: baseline, 25% of the data, seed 0"] == 4
@@ -39,6 +42,16 @@ def test_a_curve_of_two_parts(tmp_path: Path, make_bilm: MakeBilm, make_setup: M
     axis = figure.axes[0]
     assert axis.get_xscale() == "log" and "training set" in axis.get_xlabel() and "f1" in axis.get_ylabel()
     assert [text.get_text() for text in axis.get_xticklabels()] == ["25%", "100%"]
+
+
+def test_the_command_of_a_report_chooses_the_fractions_by_shares_alone(
+    make_study: Callable[..., Study], small_plan: Plan
+) -> None:
+    """`elmo paper samples` refuses `--set training.fraction`."""
+    plan = replace(small_plan, task_settings={"entailment": ("training.fraction=0.5", "training.epochs=1")})
+    (command,) = make(make_study(plan=plan)).commands
+    assert "--shares 0.125,0.5" in command and "training.epochs=2" in command, "the user's overrides come last"
+    assert "training.fraction" not in command
 
 
 def inside(figure: Any) -> bool:
@@ -65,4 +78,4 @@ def test_epochs_to_the_baselines_best() -> None:
 
 def test_fractions_out_of_range_are_refused(make_setup: MakeSetup) -> None:
     with pytest.raises(ConfigError, match="above 0, at most 1"):
-        learn_curve(make_setup(), (0.1, 2.0), lambda runs: [])
+        learn_curve(make_setup(), (0.1, 2.0), lambda runs: [], max_stretch=8)

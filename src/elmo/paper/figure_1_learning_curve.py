@@ -1,6 +1,6 @@
 """Figure 1: how much data a task needs, with and without ELMo (section 5.4).
 
-    curve = learn_curve(setup, (0.01, 0.1, 1.0), train)
+    curve = learn_curve(setup, (0.01, 0.1, 1.0), train, max_stretch=8)
     curve.points[0].elmo.mean, curve.points[0].baseline.mean
 
 Both arms are trained on the same part of the training set; each part contains the smaller ones. A small part has short
@@ -26,9 +26,6 @@ from elmo.paper.study import Study
 from elmo.tasks.runs import Result, Run, TaskSetup
 
 TRAINS_TASKS = True
-
-MAX_STRETCH = 8.0
-"""The largest factor of the number of epochs for a small part."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +69,8 @@ class LearningCurve:
         return {"task": self.task, "metric": self.metric, "points": points, "epochs": vars(self.epochs)}
 
 
-def learn_curve(
-    setup: TaskSetup, shares: Sequence[float], train: Train, *, max_stretch: float = MAX_STRETCH
-) -> LearningCurve:
-    """Train both arms on every part."""
+def learn_curve(setup: TaskSetup, shares: Sequence[float], train: Train, *, max_stretch: float) -> LearningCurve:
+    """Train both arms on every part; `max_stretch` is the largest factor of the number of epochs for a small part."""
     shares = sorted(set(shares))
     if not shares or not 0 < shares[0] <= shares[-1] <= 1:
         raise ConfigError(f"The fractions of the training set are {shares}; expected numbers above 0, at most 1.")
@@ -100,7 +95,8 @@ def make(study: Study) -> Section:
 
     def command(curve: LearningCurve) -> str:
         shares = ",".join(f"{point.share:g}" for point in curve.points)
-        return study.command("paper samples", curve.task, "--shares", shares, "--max-stretch", f"{plan.max_stretch:g}")
+        options = ("--shares", shares, "--max-stretch", f"{plan.max_stretch:g}")
+        return study.command("paper samples", curve.task, *options, without="training.fraction")
 
     curves, missing = study.each(plan.curves, measure)
     return section(curves).made([command(curve) for curve in curves], missing)

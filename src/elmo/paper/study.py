@@ -77,11 +77,12 @@ class Study:
         overrides = (*vectors, *self.plan.settings_of(task))
         return TaskSetup(task, files, self.plan.preset, overrides=overrides, seeds=self.plan.seeds)
 
-    def command(self, what: str, task: str, *more: str) -> str:
-        """The command that computes a task's part of a section."""
+    def command(self, what: str, task: str, *more: str, without: str = "") -> str:
+        """The command that computes a task's part of a section; `without` is a setting that it chooses otherwise."""
         setup = self.setup(task)
         files = [("--train", setup.files.train), ("--dev", setup.files.dev), ("--test", setup.files.test or "")]
-        settings = [part for change in self.plan.settings_of(task) for part in ("--set", change)]
+        changes = [change for change in self.plan.settings_of(task) if change.partition("=")[0] != without]
+        settings = [part for change in changes for part in ("--set", change)]
         words = ["elmo", *what.split(), task, *(part for pair in files for part in pair), *settings]
         words += ["--vectors", self.vectors] if self.vectors else []
         words += ["--seeds", str(setup.seeds), "--preset", setup.preset, "--model", self.elmo_name, *more]
