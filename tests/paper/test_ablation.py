@@ -1,7 +1,7 @@
 """Ablations: every variant changes only ELMo, and is trained once for all tables."""
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,12 @@ def test_variants_differ_only_in_elmo(make_setup: MakeSetup) -> None:
         assert {**changed, "elmo": None} == {**plain, "elmo": None}
     assert len({str(asdict(setup.settings(*variant.changes))) for variant in LAYERS[1:]}) == 4
     assert setup.settings(*LAYERS[1].changes).elmo.layers == (-1,)
+
+
+def test_all_layers_are_all_of_them_whatever_the_users_settings_choose(make_setup: MakeSetup) -> None:
+    setup = replace(make_setup(), overrides=("elmo.layers=[0]",))
+    found = [setup.settings(*variant.changes).elmo.layers for variant in LAYERS[1:]]
+    assert found == [(-1,), (), (), (0, 1)]
 
 
 def test_tables_share_their_runs(tmp_path: Path, make_bilm: MakeBilm, make_setup: MakeSetup) -> None:
