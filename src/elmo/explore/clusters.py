@@ -49,9 +49,7 @@ def nearest_centre(vectors: Vectors, centres: NDArray[np.float32]) -> NDArray[np
 
 
 def _spread_out(vectors: Vectors, number: int, random: np.random.Generator) -> NDArray[np.float32]:
-    """Initial centers: k-means++ for a few clusters, random rows for many."""
-    if number > 64:
-        return vectors[random.choice(len(vectors), number, replace=False)].astype(np.float32)
+    """Initial centers: k-means++."""
     full = vectors.astype(np.float32, copy=False)
     chosen = [int(random.integers(len(full)))]
     distance = np.full(len(full), np.inf)

@@ -259,10 +259,9 @@ def _read_facts(folder: Path) -> IndexFacts:
     if plain.get("format") != FORMAT:
         raise InputError(f"{folder} is an index of format {plain.get('format')}, expected {FORMAT}; build it again.")
     types = {field.name: int if field.type == "int" else str for field in fields(IndexFacts)}
-    if plain.keys() != types.keys() or not all(type(plain[name]) is kind for name, kind in types.items()):
+    is_complete = plain.keys() == types.keys() and all(type(plain[name]) is kind for name, kind in types.items())
+    if not is_complete or min(value for value in plain.values() if isinstance(value, int)) < 1:
         raise InputError(f"{folder / 'index.json'} does not hold the facts of an index; build it again.")
     if plain["search"] not in ("exact", "approximate"):
         raise InputError(f"{folder / 'index.json'} names the search {plain['search']!r}; build it again.")
-    if min(value for value in plain.values() if isinstance(value, int)) < 1:
-        raise InputError(f"{folder / 'index.json'} describes an empty index; build it again.")
     return IndexFacts(**plain)

@@ -113,9 +113,7 @@ def embedding_table(
             known = known / known.std().clamp_min(1e-6)
         spread = known.std(dim=0, correction=0)
         table = torch.randn(len(index), vectors.dim, generator=generator) * spread + known.mean(dim=0)
-        rows = [index.id_of(word) for word in vectors.words]
-        exact = [row for row, word in enumerate(vectors.words) if index.words[rows[row] - NUM_SPECIAL] == word]
-        table[[rows[row] for row in exact]] = known[exact]
+        table[[index.id_of(word) for word in vectors.words]] = known
         table[UNKNOWN] = known.mean(dim=0)
     table[PADDING] = 0
     return table
