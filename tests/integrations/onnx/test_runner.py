@@ -1,5 +1,7 @@
 """The runner is the embedder without torch."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +33,16 @@ def test_layers_and_pooling(bilm: PretrainedBiLM, path: Path, texts: list[str]) 
             for left, right in zip(ours, theirs, strict=True):
                 assert left.shape == right.shape
                 np.testing.assert_allclose(right, left, atol=1e-5)
+
+
+def test_pickles_and_copies(path: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    embedder = OnnxEmbedder(path.name, layers=[0.2, 0.3, 0.5], pooling="mean", batch_tokens=16, threads=1)
+    expected, saved = np.stack(embedder.embed(texts)), pickle.dumps(embedder)
+    monkeypatch.chdir("/")
+    for other in (pickle.loads(saved), copy.deepcopy(embedder)):
+        np.testing.assert_array_equal(np.stack(other.embed(texts)), expected)
+        assert other.batch_tokens == 16
 
 
 def test_small_batches_keep_the_order(path: Path, texts: list[str]) -> None:

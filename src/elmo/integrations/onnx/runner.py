@@ -10,7 +10,9 @@ The file is what `elmo export onnx` writes, and all that is needed. Vectors equa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +59,13 @@ class OnnxEmbedder:
         self.config, self.vocabulary = self._read_description(path)
         self.layers = choose_layers(layers, self.config.num_layers)
         self.pooling, self.batch_tokens = pooling, batch_tokens
+        self._opened: dict[str, Any] = {
+            "path": Path(path).absolute(), "layers": layers, "threads": threads, "providers": providers,
+        }  # fmt: skip
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A session of onnxruntime does not pickle; another process opens the file again.
+        return partial(OnnxEmbedder, **self._opened, pooling=self.pooling, batch_tokens=self.batch_tokens), ()
 
     def embed(self, sentences: str | Iterable[SentenceLike]) -> list[np.ndarray]:
         """The vectors of each sentence. Strings are tokenised; token lists are taken as they are."""
