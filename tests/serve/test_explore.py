@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import httpx
 import numpy as np
@@ -132,10 +132,10 @@ def allowed_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[t
     monkeypatch.setenv("ELMO_HOME", str(tmp_path))
     parts, stream = threading.Semaphore(0), Embedder.stream
 
-    def counted(self: Embedder, sentences: Iterable[list[str]]) -> Iterator[EmbeddedSentence]:
+    def counted(self: Embedder, sentences: Iterable[list[str]], **options: Any) -> Iterator[EmbeddedSentence]:
         if threading.current_thread().name == "elmo-index":
             parts.acquire()
-        yield from stream(self, sentences)
+        yield from stream(self, sentences, **options)
 
     monkeypatch.setattr(Embedder, "stream", counted)
     yield parts
@@ -283,8 +283,8 @@ def test_a_text_that_holds_the_word_often_is_embedded_once(
     embedded: list[list[str]] = []
     stream = Embedder.stream
 
-    def watched(self: Embedder, sentences: Iterable[list[str]]) -> Iterator[EmbeddedSentence]:
-        for sentence in stream(self, sentences):
+    def watched(self: Embedder, sentences: Iterable[list[str]], **options: Any) -> Iterator[EmbeddedSentence]:
+        for sentence in stream(self, sentences, **options):
             embedded.append(sentence.tokens)
             yield sentence
 
@@ -308,3 +308,28 @@ def test_fill_is_the_models_own_expectation_and_does_not_see_the_word(server: Se
     assert answer["forward"][0]["percent"] == pytest.approx(100 * fill.forward[0].forward)
     assert fill.actual is not None
     assert answer["actual"]["joint"] == pytest.approx(100 * fill.actual.probability)
+
+
+def test_a_map_stops_when_its_client_disconnects(make_explorer: Callable[..., Explorer]) -> None:
+    explorer = make_explorer()
+    running, may_go_on, outcome = threading.Event(), threading.Event(), []
+
+    def draw() -> None:
+        running.set()
+        may_go_on.wait(30)
+        try:
+            outcome.append(explorer.map("bank", TEXTS * 2, clusters=2, limit=10))
+        except ServiceError as error:
+            outcome.append(error.status)
+
+    async def ask_and_go() -> None:
+        asking = asyncio.ensure_future(explorer.engine.batcher.call(draw))
+        assert await asyncio.to_thread(running.wait, 30)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        may_go_on.set()
+        await explorer.engine.batcher.call(lambda: None)  # for the next client the map can be drawn
+        await explorer.engine.batcher.call(lambda: outcome.append(explorer.map("bank", TEXTS * 2, clusters=2, limit=9)))
+
+    asyncio.run(ask_and_go())
+    assert outcome[0] == 499 and outcome[1]["word"] == "bank"

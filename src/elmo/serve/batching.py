@@ -153,6 +153,8 @@ class Batcher:
         self._running = 0
         self._last_end = 0.0
         """When the last batch or call ended."""
+        self._call: _Call | None = None
+        """The call that runs."""
         self._threads = [
             threading.Thread(target=self._work, args=(lane,), name=name, daemon=True)
             for name, lane in (("short", self._short), ("long", self._long))
@@ -188,6 +190,11 @@ class Batcher:
             self._long.calls.append(_Call((self._long.clock, next(self._numbers)), function, request))
             self._long.changed.notify()
         return await self._result(request)
+
+    def check_client(self) -> None:
+        """For calls that take long: stop the one that runs if its client has disconnected."""
+        if self._call is not None and self._call.request.future.done():
+            raise ServiceError(499, "The client disconnected.")
 
     def is_idle(self, seconds: float) -> bool:
         """Whether nothing runs or waits, and nothing did for so many seconds."""
@@ -256,7 +263,9 @@ class Batcher:
                     self._show_queue()
                 self._running += 1
             if call is not None:
+                self._call = call
                 _run_call(call)
+                self._call = None
             elif batch:
                 self._run(lane, batch)
             with self._lock:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo.embedding.embedder import EmbeddedSentence, Embedder
+from elmo.embedding.embedder import EmbeddedSentence
 from elmo.errors import InputError
 from elmo.explore.neighbour_index import check_same_model, one_vector
 from elmo.explore.neighbours import NeighbourIndex
@@ -107,7 +107,7 @@ class Explorer:
         added = self._own_occurrences(word, own, limit) if own else []
         occurrences = [*occurrences, *added]
         _check_answer(occurrence.tokens for occurrence in occurrences)
-        mapped = map_word(_EachSentenceOnce(self.engine.embedder("all")), occurrences, clusters=clusters)
+        mapped = map_word(_EachSentenceOnce(self.engine), occurrences, clusters=clusters)
         return {
             **mapped.as_dict(),
             "clusters": [
@@ -268,11 +268,13 @@ def _check_answer(sentences: Iterable[Sequence[str]]) -> None:
 class _EachSentenceOnce:
     """An embedder for sentences that come several times running, as they do for a word that they hold several times."""
 
-    def __init__(self, embedder: Embedder) -> None:
-        self.embedder = embedder
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
 
     def stream(self, sentences: Iterable[Sequence[str]], /) -> Iterator[EmbeddedSentence]:
         runs = [(list(tokens), len(list(same))) for tokens, same in groupby(sentences)]
-        embedded = self.embedder.stream(tokens for tokens, _ in runs)
+        embedded = self.engine.embedder("all").stream(
+            (tokens for tokens, _ in runs), on_batch=lambda _: self.engine.batcher.check_client()
+        )
         for sentence, (_, times) in zip(embedded, runs, strict=True):
             yield from repeat(sentence, times)
