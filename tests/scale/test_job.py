@@ -32,6 +32,18 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.glob("*.parquet")}
 
 
+def test_what_cannot_be_split_into_sentences_is_refused_before_the_run(folder: str, tmp_path: Path) -> None:
+    given, out = tmp_path / "in.parquet", tmp_path / "out"
+    splitting = JobOptions(split_sentences=True)
+    pq.write_table(pa.table({"text": [["a", "b"], ["c"]]}), given)
+    with pytest.raises(InputError, match="only strings can be split"):
+        plan_job(ArrowSettings(folder), [str(given)], str(out), splitting)
+    assert not out.exists()
+    pq.write_table(pa.table({"text": pa.nulls(2)}), given)  # a file may happen to hold no text at all
+    plan = plan_job(ArrowSettings(folder), [str(given)], str(out), splitting)
+    assert run_job(plan, embed_here).num_rows == 0
+
+
 def test_partitions_have_the_rows_of_one_call(folder: str, text: str, tmp_path: Path) -> None:
     settings = ArrowSettings(folder, layers=[0.2, 0.3, 0.5], dtype="float16")
     report = run_job(plan_job(settings, [text], str(tmp_path / "out"), JobOptions(partition_bytes=1000)), embed_here)

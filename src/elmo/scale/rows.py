@@ -122,6 +122,9 @@ def row_schema(partition: Partition, choice: RowChoice) -> pa.Schema:
             f"The output has a column {twice[0]!r} of its own, so the input's column of that name cannot be kept. "
             "Rename it, or do not keep it."
         )
+    kind = schema.field(choice.column).type
+    if _is_split(partition, choice) and kind not in (pa.string(), pa.large_string(), pa.null()):
+        raise InputError(f"The column {choice.column!r} is {kind}; only strings can be split into sentences.")
     return schema
 
 
@@ -190,8 +193,6 @@ def _as_batch(rows: list[Row], partition: Partition, schema: pa.Schema, first: i
 def _split(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
     """One row per sentence; a text without any gives none."""
     texts = batch.column(column)
-    if not pa.types.is_string(texts.type) and not pa.types.is_large_string(texts.type):
-        raise InputError(f"The column {column!r} is {texts.type}; only strings can be split into sentences.")
     parents, numbers, sentences = [], [], []
     for row, text in enumerate(texts.to_pylist()):
         for number, span in enumerate(split_sentences([text or ""])):
