@@ -164,6 +164,8 @@ def test_a_file_starts_from_a_preset(tmp_path: Path) -> None:
         read_settings(PretrainSettings, path)
     with pytest.raises(ConfigError, match=r"There is no preset 'smal'\. Did you mean small\?"):
         read_settings(PretrainSettings, "smal")
+    with pytest.raises(ConfigError, match=r"There is no preset 'n+'\. There"):
+        read_settings(PretrainSettings, "n" * 300)
     with pytest.raises(ConfigError, match=r"There is no preset 'x'\. There are medium, .*or give a TOML file"):
         read_settings(PretrainSettings, "x")
 

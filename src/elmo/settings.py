@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from elmo.errors import ConfigError
+from elmo.storage.paths import exists
 from elmo.storage.toml import parse_value, read_toml
 
 T = TypeVar("T")
@@ -122,10 +123,10 @@ def read_settings(
 def find_file(kind: type[Settings], source: str | Path) -> Path:
     """The file of a preset's name; a path is returned unchanged."""
     path = Path(source)
-    if path.suffix == ".toml" or path.is_file() or kind.presets is None:
+    if path.suffix == ".toml" or kind.presets is None or (exists(path) and path.is_file()):
         return path
     preset = kind.presets / f"{source}.toml"
-    if not preset.exists():
+    if not exists(preset):
         known = [path.stem for path in preset_files(kind)]
         near = difflib.get_close_matches(str(source), known, n=1)
         advice = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}; or give a TOML file."

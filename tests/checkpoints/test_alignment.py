@@ -65,6 +65,8 @@ def test_a_mapping_of_another_model_is_refused(value: object, message: str, tmp_
 
 
 def test_an_unknown_language() -> None:
+    with pytest.raises(ConfigError, match=r"align is 'n+'; expected one of en"):
+        load_mapping("n" * 300, dim=4)
     with pytest.raises(ConfigError, match=r"align is 'fi'; expected one of en, de, es, fr, it, pt, sv, or the file"):
         load_mapping("fi", dim=4)
 

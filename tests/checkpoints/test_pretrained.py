@@ -30,7 +30,17 @@ def test_a_path_comes_before_a_bundled_name(no_network: None, make_bilm, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "name", ["missing.hdf5", "/no/such/folder", "./missing", "~/missing", "a/b.zip", "model.ckpt-1.index"]
+    "name",
+    [
+        "missing.hdf5",
+        "/no/such/folder",
+        "./missing",
+        "~/missing",
+        "a/b.zip",
+        "model.ckpt-1.index",
+        "n" * 300,
+        "n" * 252,
+    ],
 )
 def test_a_name_like_a_path_is_not_looked_up_on_the_hub(name: str, no_network: None) -> None:
     with pytest.raises(CheckpointError, match="no such file or folder"):

@@ -129,6 +129,19 @@ def test_space_is_reserved(tmp_path: Path) -> None:
     assert path.stat().st_size == 1 << 20 <= path.stat().st_blocks * 512
 
 
+@pytest.mark.parametrize("length", [250, 300])
+def test_a_name_that_is_too_long_is_one_error(tmp_path: Path, length: int) -> None:
+    """With 250 characters only the temporary name beside it is too long."""
+    path = tmp_path / ("n" * length)
+    with pytest.raises(WriteError, match=r"Cannot write .*n: File name too long"):
+        write_atomic(path, "text")
+    with pytest.raises(WriteError, match=r"Cannot write .*n: File name too long"), atomic_folder(path):
+        pass
+    with pytest.raises(WriteError, match="File name too long"), staging_folder(tmp_path / ("n" * 300) / "model"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_path_is_checked_before_it_is_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert check_writable(tmp_path / "new" / "folders" / "a.png") == tmp_path / "new" / "folders" / "a.png"

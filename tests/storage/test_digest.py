@@ -34,5 +34,7 @@ def test_folders_and_parts_of_files(tmp_path: Path) -> None:
 def test_missing_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="There is no file"):
         content_digest(tmp_path / "none:TRAIN")
+    with pytest.raises(InputError, match="There is no file"):
+        content_digest(tmp_path / ("n" * 300))
     with pytest.raises(InputError, match=r"Cannot read .*No such file"):
         file_digest(tmp_path / "none")

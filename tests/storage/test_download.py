@@ -13,7 +13,8 @@ import pytest
 import torch
 from web_server import WebServer, serve
 
-from elmo.errors import CheckpointError
+from elmo.checkpoints.pretrained import load
+from elmo.errors import CheckpointError, WriteError
 from elmo.integrations.allennlp import _ElmoBiLm, batch_to_ids
 from elmo.storage.download import cache_home, cached_path, digest_file, fetch, is_offline
 
@@ -220,3 +221,21 @@ def test_old_code_names_files_by_their_address(server: WebServer, home: Path) ->
     cached = cached_path(f"{server.address}/options.json?version=1")
     assert cached.parent == home / "files" and cached.name.endswith("-options.json")
     assert cached_path("some/file") == Path("some/file")
+
+
+def test_addresses_may_be_long_and_have_any_characters(server: WebServer) -> None:
+    server.files["/m%C3%A9lange%20a.txt"] = b"accent"
+    assert cached_path(f"{server.address}/mélange a.txt").read_bytes() == b"accent"
+    assert cached_path(f"{server.address}/m%C3%A9lange%20a.txt").read_bytes() == b"accent"
+    server.files["/" + "n" * 250 + ".txt"] = b"long"
+    cached = cached_path(f"{server.address}/{'n' * 250}.txt")
+    assert cached.read_bytes() == b"long" and cached.suffix == ".txt"
+
+
+@pytest.mark.parametrize("folder", ["file/home", "n" * 300], ids=["below a file", "too long"])
+def test_a_cache_folder_that_cannot_be_made(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ELMO_HOME", str(tmp_path / folder))
+    for use in (lambda: cached_path("http://localhost/weights.hdf5"), lambda: load("efml-german")):
+        with pytest.raises(WriteError, match=r"Cannot write .* set ELMO_HOME to another folder"):
+            use()

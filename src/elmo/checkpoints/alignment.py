@@ -20,6 +20,7 @@ from elmo.checkpoints import published
 from elmo.checkpoints.checkpoint import refuse
 from elmo.checkpoints.torch_pickle import is_plain_tensor, read_torch_pickle
 from elmo.errors import ConfigError
+from elmo.storage.paths import exists
 
 _PREFIX = "ai2-aligned-"
 
@@ -38,7 +39,7 @@ def load_mapping(align: str | Path, *, dim: int) -> Tensor:
 
 
 def _find(align: str | Path) -> Path:
-    if Path(align).is_file():
+    if exists(Path(align)) and Path(align).is_file():
         return Path(align)
     model = published.catalogue().get(f"{_PREFIX}{align}")
     if model is None:

@@ -24,6 +24,7 @@ from elmo.checkpoints.detect import open_checkpoint
 from elmo.errors import CheckpointError, check_choice
 from elmo.settings import to_dict
 from elmo.storage.digest import tensor_digest
+from elmo.storage.paths import exists
 from elmo.text.indexer import TokenIndexer
 from elmo.text.vocabulary import Vocabulary
 
@@ -122,7 +123,7 @@ def locate(
     name = DEFAULT_MODEL if name is None else name
     path = Path(name)
     # TensorFlow users name a checkpoint by the common prefix of its files.
-    if path.exists() or path.with_name(path.name + ".index").exists():
+    if exists(path) or exists(path.with_name(path.name + ".index")):
         return path
     if str(name) in bundled_models():
         return BUNDLED_MODELS / name
@@ -148,7 +149,7 @@ def _is_surely_a_path(path: Path) -> bool:
         path.suffix in _FILE_SUFFIXES
         or path.is_absolute()
         or str(path).startswith(("~", ".."))
-        or path.parent.is_dir()  # a mistyped file in an existing folder
+        or (exists(path.parent) and path.parent.is_dir())  # a mistyped file in an existing folder
     )
 
 

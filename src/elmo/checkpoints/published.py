@@ -25,8 +25,17 @@ from elmo.checkpoints.detect import open_and_name
 from elmo.errors import CheckpointError
 from elmo.storage.atomic import write_atomic
 from elmo.storage.digest import file_digest
-from elmo.storage.download import DownloadError, cache_home, digest_file, fetch, recorded_digest, write_digest
+from elmo.storage.download import (
+    DownloadError,
+    cache_home,
+    digest_file,
+    fetch,
+    recorded_digest,
+    write_digest,
+    writing_to_cache,
+)
 from elmo.storage.locks import locked
+from elmo.storage.paths import exists
 
 _CATALOGUE = Path(__file__).with_name("published.toml")
 _VERIFIED = "verified.json"
@@ -70,7 +79,7 @@ class PublishedModel:
 
     @property
     def is_cached(self) -> bool:
-        return (self.folder / _VERIFIED).exists()
+        return exists(self.folder / _VERIFIED)
 
 
 def models_folder() -> Path:
@@ -106,7 +115,7 @@ def obtain(model: PublishedModel, *, local_files_only: bool = False) -> Path:
         return model.path
     if local_files_only:
         raise CheckpointError(f"{model.name} is not in {model.folder}. Leave out local_files_only to download it.")
-    with locked(model.folder):
+    with writing_to_cache(model.folder), locked(model.folder):
         if not model.is_cached:
             _fetch_missing(model)
             _verify(model)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from elmo.errors import WriteError
 from elmo.storage.locks import locked
+from elmo.storage.paths import exists
 
 
 @contextmanager
@@ -87,7 +88,7 @@ def write_atomic(path: Path, content: str | bytes, *, shared: bool = False) -> N
 @contextmanager
 def deleting_empty_folders(folder: Path) -> Iterator[None]:
     """Delete a folder and its parents after the block if they did not exist before and are empty."""
-    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    made = [each for each in (folder, *folder.parents) if not exists(each)]
     try:
         yield
     finally:
@@ -144,7 +145,7 @@ def _exists(path: Path, replace: bool | None) -> WriteError:
 def is_device(path: Path) -> bool:
     """Whether a path is a pipe, a device or the like, which must never be replaced by a file."""
     # /dev/stdout is a link to a file if the output is redirected to one.
-    return path.exists() and not path.is_dir() and (not path.is_file() or path.parent == Path("/dev"))
+    return exists(path) and not path.is_dir() and (not path.is_file() or path.parent == Path("/dev"))
 
 
 def fsync_path(path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo.errors import InputError
+from elmo.storage.paths import exists
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,9 +60,9 @@ def content_digest(path: str | Path) -> str:
     """The digest of a file, of all files in a folder with their names, or of a part of a file (`SICK.txt:TRAIN`)."""
     name, colon, part = str(path).rpartition(":")
     place = Path(path)
-    if not place.exists() and colon:
+    if not exists(place) and colon:
         place = Path(name)
-    if not place.exists():
+    if not exists(place):
         raise InputError(f"There is no file {path}. Check the path.")
     files = sorted(each for each in place.rglob("*") if each.is_file()) if place.is_dir() else [place]
     running = hashlib.sha256()

@@ -26,15 +26,19 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from elmo.errors import CheckpointError
 from elmo.storage.atomic import fsync_path, write_atomic, writing
 from elmo.storage.digest import SHORT, digest, file_digest
 from elmo.storage.locks import locked
+from elmo.storage.paths import exists
 
+_URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
 _TIMEOUT_SECONDS = 30
 _CHUNK_BYTES = 1 << 20
+_NAME_CHARACTERS = 150
+"""Of an address in the name of a cached file, which may have 255 with its suffixes; the end has the format."""
 _ATTEMPTS = 5
 """Connections in a row that may break without a single new byte."""
 
@@ -69,7 +73,7 @@ def cached_path(place: str | Path) -> Path:
     if not address.startswith(("http://", "https://")):
         return Path(place)
     # The digest distinguishes addresses; the file's name is for people.
-    name = f"{digest(address)[:SHORT]}-{Path(urlsplit(address).path).name}"
+    name = f"{digest(address)[:SHORT]}-{Path(urlsplit(address).path).name[-_NAME_CHARACTERS:]}"
     return fetch(address, cache_home() / "files" / name)
 
 
@@ -79,11 +83,9 @@ def fetch(address: str, target: Path) -> Path:
     Its SHA-256 digest is written to `NAME.sha256`, which stays when the file is deleted: if the address later gives
     another file, it is refused.
     """
-    if target.exists():
+    if exists(target):
         return target
-    with _writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target):
+    with writing_to_cache(target), locked(target):
         if not target.exists():
             if is_offline():
                 _fail(address, target, "ELMO_OFFLINE or HF_HUB_OFFLINE is set")
@@ -91,11 +93,10 @@ def fetch(address: str, target: Path) -> Path:
             _download(address, partial, target)
             digest_now = file_digest(partial)
             _check_unchanged(address, digest_now, partial, target)
-            with _writing(partial):
-                write_digest(target, digest_now)
-                fsync_path(partial)
-                partial.replace(target)
-                _resume_file(partial).unlink(missing_ok=True)
+            write_digest(target, digest_now)
+            fsync_path(partial)
+            partial.replace(target)
+            _resume_file(partial).unlink(missing_ok=True)
     return target
 
 
@@ -155,7 +156,10 @@ def _check_unchanged(address: str, now: str, partial: Path, target: Path) -> Non
 def _transfer(address: str, partial: Path, progress: Any) -> bool:
     """Append the data of one connection; returns whether the file is complete."""
     offset, headers = _resume_point(partial)
-    request = urllib.request.Request(address, headers={"Accept-Encoding": "identity", **headers})
+    # Addresses are typed with other characters than ASCII, too; the protocol has none.
+    request = urllib.request.Request(
+        quote(address, safe=_URL_CHARACTERS), headers={"Accept-Encoding": "identity", **headers}
+    )
     try:
         answer = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
@@ -176,9 +180,9 @@ def _transfer(address: str, partial: Path, progress: Any) -> bool:
         offset = offset if answer.status == http.HTTPStatus.PARTIAL_CONTENT and resumed else 0
         length = answer.headers.get("Content-Length")
         total = None if length is None else offset + int(length)
-        with _writing(partial):
+        with writing_to_cache(partial):
             write_atomic(_resume_file(partial), json.dumps({"address": address, "validator": _validator(answer)}))
-        with _writing(partial), partial.open("r+b" if offset else "wb") as file:
+        with writing_to_cache(partial), partial.open("r+b" if offset else "wb") as file:
             file.truncate(offset)
             file.seek(offset)
             progress(offset, total)
@@ -232,7 +236,8 @@ def _fail(address: str, target: Path, reason: str) -> NoReturn:
     )
 
 
-def _writing(path: Path) -> AbstractContextManager[None]:
+def writing_to_cache(path: Path) -> AbstractContextManager[None]:
+    """`writing`, with advice for the cache folder."""
     advice = "Free some space, or set ELMO_HOME to another folder; the download then resumes."
     return writing(path, advice=advice)
 

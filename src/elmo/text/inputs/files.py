@@ -27,6 +27,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
 from elmo.errors import InputError, needs
+from elmo.storage.paths import exists
 
 COMPRESSED_SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
 _MAGIC = {
@@ -124,13 +125,9 @@ def _sources_of(entry: str) -> list[Source]:
     if entry == "-":
         return [Source(None)]
     path = Path(entry)
-    try:
-        is_folder, exists = path.is_dir(), path.exists()
-    except OSError:  # no possible name: a whole sentence, say
-        is_folder = exists = False
-    if is_folder:
-        raise InputError(f"{entry} is a folder. Name its files, for instance: '{path / '*.txt'}'")
-    if exists:
+    if exists(path):
+        if path.is_dir():
+            raise InputError(f"{entry} is a folder. Name its files, for instance: '{path / '*.txt'}'")
         return [Source(path)]
     if glob.has_magic(entry):
         found = [Path(name) for name in sorted(glob.glob(entry, recursive=True))]  # noqa: PTH207 (absolute patterns)
