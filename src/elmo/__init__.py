@@ -25,22 +25,21 @@ __version__ = "0.1.0"
 __all__ = ["BiLMConfig", "BiLMOutput", "BiLMState", "ElmoLayer", "Embedder", "PretrainedBiLM", "ScalarMix", "load"]
 
 _HOMES = {
-    "BiLMConfig": ("elmo.bilm.config", "BiLMConfig"),
-    "BiLMOutput": ("elmo.bilm.model", "BiLMOutput"),
-    "BiLMState": ("elmo.bilm.model", "BiLMState"),
-    "ElmoLayer": ("elmo.mix.elmo_layer", "ElmoLayer"),
-    "Embedder": ("elmo.embedding.embedder", "Embedder"),
-    "PretrainedBiLM": ("elmo.checkpoints.pretrained", "PretrainedBiLM"),
-    "ScalarMix": ("elmo.mix.scalar_mix", "ScalarMix"),
-    "load": ("elmo.checkpoints.pretrained", "load"),
+    "BiLMConfig": "elmo.bilm.config",
+    "BiLMOutput": "elmo.bilm.model",
+    "BiLMState": "elmo.bilm.model",
+    "ElmoLayer": "elmo.mix.elmo_layer",
+    "Embedder": "elmo.embedding.embedder",
+    "PretrainedBiLM": "elmo.checkpoints.pretrained",
+    "ScalarMix": "elmo.mix.scalar_mix",
+    "load": "elmo.checkpoints.pretrained",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'elmo' has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    value = getattr(import_module(module), attribute)
+    value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

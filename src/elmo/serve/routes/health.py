@@ -27,7 +27,10 @@ _PAGE_HEADERS = {
 }
 
 
-def _health(request: Request) -> Response:
+@router.get("/health", responses=_UNHEALTHY)
+@router.get("/ping", responses=_UNHEALTHY)
+async def health(request: Request) -> Response:
+    """200 when the model is ready, 503 before."""
     service = request.app.state.service
     if service.engine is not None:
         return JSONResponse({"status": "ok"})
@@ -35,18 +38,11 @@ def _health(request: Request) -> Response:
     return JSONResponse(error_body("/", 503, message), 503, headers={"Retry-After": "1"})
 
 
-@router.get("/health", responses=_UNHEALTHY)
-@router.get("/ping", responses=_UNHEALTHY)
-async def health(request: Request) -> Response:
-    """200 when the model is ready, 503 before."""
-    return _health(request)
-
-
 @router.get("/", responses=_UNHEALTHY)
 async def root(request: Request) -> Response:
     """The page for a browser, /health for a program."""
     if "text/html" not in request.headers.get("accept", ""):
-        return _health(request)
+        return await health(request)
     return page("index.html")
 
 
