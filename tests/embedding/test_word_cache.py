@@ -233,3 +233,12 @@ def test_autocast_does_not_change_cached_vectors(bilm: PretrainedBiLM, dtype: to
 def test_a_negative_size_is_refused(bilm: PretrainedBiLM) -> None:
     with pytest.raises(ConfigError, match="max_bytes is -1"):
         WordCache(bilm, max_bytes=-1)
+
+
+def test_a_word_that_is_given_twice_takes_one_row(make_bilm: Callable[..., PretrainedBiLM]) -> None:
+    bilm = make_bilm()
+    cache = WordCache(bilm)
+    expected = encode_words(bilm, ["the", "bank"])
+    assert torch.equal(cache.vectors(["the", "the"]), expected[[0, 0]])
+    assert torch.equal(cache.vectors(["bank"]), expected[1:])
+    assert torch.equal(cache.vectors(["the", "bank"]), expected)

@@ -120,7 +120,7 @@ class WordCache:
         return table + len(self._rows) * _ENTRY_OVERHEAD + self._first_products.num_bytes
 
     def vectors(self, words: Sequence[str]) -> Tensor:
-        """The vectors of distinct words, (words, width); those that are not cached are computed and cached."""
+        """The vectors of words, (words, width); those that are not cached are computed and cached."""
         version = self._weights_version()
         if version is None:
             return encode_words(self.bilm, words)
@@ -254,7 +254,8 @@ class WordCache:
             if version != self._version:
                 return
             capacity = self._capacity(rows.shape[1])
-            keep = [index for index, word in enumerate(words) if len(word) <= LONGEST_WORD and word not in self._rows]
+            last = {word: index for index, word in enumerate(words)}
+            keep = [at for word, at in last.items() if len(word) <= LONGEST_WORD and word not in self._rows]
             keep = keep[-capacity:] if capacity else []
             if not keep:
                 return
