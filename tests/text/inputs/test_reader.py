@@ -72,3 +72,11 @@ def test_memory_stays_flat(tmp_path: Path, format: str) -> None:
     tracemalloc.stop()
     assert count == 20_000
     assert peak < 1_500_000
+
+
+def test_a_column_that_is_kept_twice_is_kept_once(tmp_path: Path) -> None:
+    """Parquet with two columns of one name cannot be read."""
+    (tmp_path / "a.csv").write_text("text,k\nHello,1\n")
+    options = RowOptions(keep=("k", "text", "k"))
+    (sentence,) = read_sentences(tmp_path / "a.csv", columns=options)
+    assert options.keep == ("k", "text") and sentence.kept == ("1", "Hello")

@@ -67,6 +67,10 @@ class RowOptions:
     """How users choose the column, for error messages; None where they cannot."""
     progress: ReadProgress = field(default_factory=ReadProgress)
 
+    def __post_init__(self) -> None:
+        # A table with two columns of one name cannot be read again by name.
+        object.__setattr__(self, "keep", tuple(dict.fromkeys(self.keep)))
+
 
 def read_text(source: Source, options: RowOptions) -> Iterator[Row]:
     line_ends: deque[int] = deque()
