@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from elmo.errors import ConfigError
 from elmo.storage.paths import exists
@@ -54,7 +54,7 @@ class Range:
 def check_number(name: str, value: object, kind: type[int] | type[float], **limits: float) -> None:
     """Refuse an argument that is not a number of this kind and within these limits; NumPy's numbers are numbers too."""
     allowed, number = Range(**limits), Integral if kind is int else Real
-    if not isinstance(value, number) or isinstance(value, bool) or value not in allowed:
+    if not isinstance(value, number) or isinstance(value, bool) or cast(float, value) not in allowed:
         raise ConfigError(f"{name} is {value!r}; expected {_TYPE_NAMES[kind]}, {allowed}.")
 
 
