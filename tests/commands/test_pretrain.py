@@ -86,6 +86,7 @@ def test_score(model: Path, text: Path) -> None:
     assert all(len(line["forward"]) == len(line["tokens"]) + 1 for line in lines)
     shown = elmo("score", text, "-m", model)
     assert shown.count("(sums; 0 unknown words)") == len(TEXT) and "  cat\n" in shown
+    assert shown.splitlines()[0].split() == ["forward", "backward"]
 
 
 def test_score_marks_and_counts_unknown_words(model: Path, tmp_path: Path) -> None:

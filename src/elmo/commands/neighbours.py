@@ -135,10 +135,12 @@ def query(
         typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
         return
 
-    def shown(sentence: Sequence[str], place: int) -> str:
-        return in_context([escape(token) for token in sentence], place, mark="[bold reverse]{}[/bold reverse]".format)
-
     console = Console()
+
+    def shown(sentence: Sequence[str], place: int) -> str:
+        mark = "[bold reverse]{}[/bold reverse]" if console.is_terminal else r"\[{}]"
+        return in_context([escape(token) for token in sentence], place, mark=mark.format)
+
     console.print(f"[bold]asked[/bold]   {shown(tokens, position)}")
     console.print(
         f"[bold]static[/bold]  ({opened.facts.static}) "

@@ -25,6 +25,8 @@ def score(
     scorer = model.scorer(state)
     sentences, read = tee(text.read(inputs, scorer.model.config.tokenizer, offsets=as_json))
     num_tokens = num_unknown = 0
+    if not as_json:
+        typer.echo("  forward  backward")
     for sentence, result in zip(read, scorer.score(each.tokens for each in sentences), strict=True):
         forward, backward = result.forward.tolist(), result.backward.tolist()
         num_tokens += len(result.tokens)
