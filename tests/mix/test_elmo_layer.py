@@ -65,6 +65,14 @@ def test_only_chosen_layers_are_mixed(make_bilm: MakeBilm) -> None:
         ElmoLayer(bilm, layers=(3,))
 
 
+def test_a_model_is_opened_by_its_name(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    bilm = make_bilm()
+    bilm.save_pretrained(tmp_path)
+    opened, given = ElmoLayer(tmp_path, dropout=0.0), ElmoLayer(bilm, dropout=0.0)
+    torch.testing.assert_close(opened(SENTENCES).places[0], given(SENTENCES).places[0])
+    assert not any(parameter.requires_grad for parameter in opened.bilm.parameters())
+
+
 def test_saving_and_loading_keeps_the_outputs(make_bilm: MakeBilm, tmp_path: Path) -> None:
     layer = ElmoLayer(make_bilm(), places=2, dropout=0.3, layer_norm=True).eval()
     torch.nn.init.normal_(layer.mixes[0].weights)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints import hub, native
-from elmo.checkpoints.pretrained import PretrainedBiLM, locate
+from elmo.checkpoints.pretrained import PretrainedBiLM, as_bilm, locate
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.mix.scalar_mix import ScalarMix
 from elmo.settings import check_number
@@ -62,7 +62,7 @@ class ElmoLayer(nn.Module):
 
     def __init__(
         self,
-        bilm: PretrainedBiLM,
+        bilm: PretrainedBiLM | str | Path | None = None,
         *,
         places: int = 1,
         dropout: float = 0.5,
@@ -71,11 +71,14 @@ class ElmoLayer(nn.Module):
         keep_markers: bool = False,
         layers: Sequence[int] | None = None,
     ) -> None:
-        """`places`: how often the task's model uses ELMo; each place has its own mix.
+        """`bilm`: a model, or what `elmo.load` takes; without it, the bundled model.
+
+        `places`: how often the task's model uses ELMo; each place has its own mix.
 
         `layers`: which of the biLM's layers are mixed, 0 being the tokens; all by default, (-1,) the last alone.
         """
         super().__init__()
+        bilm = as_bilm(bilm)
         self.layers = check_layers(layers, bilm.config.num_layers)
         check_number("places", places, int, at_least=1)
         check_number("dropout", dropout, float, at_least=0, at_most=1)
