@@ -37,7 +37,7 @@ def test_the_same_sentence_is_the_nearest(index: str, tmp_path: Path) -> None:
     assert "static" in shown and "layer 0" in shown
     assert (
         shown.count("The [bank] paid interest .") == 3
-    )  # the question and both answers; no colours outside a terminal
+    )  # the question and both answers
     answer = json.loads(run(*question, "--json"))
     assert answer["asked"] == {"tokens": ["The", "bank", "paid", "interest", "."], "position": 1}
     assert {each["sentence"] for each in answer["in_context"]} == {0, 2}
