@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from elmo.bilm.config import WordEmbeddingConfig
 from elmo.checkpoints import hub
-from elmo.checkpoints.pretrained import BUNDLED_MODELS, DEFAULT_MODEL, load, locate
+from elmo.checkpoints.pretrained import BUNDLED_MODELS, DEFAULT_MODEL, PretrainedBiLM, load, locate
 from elmo.errors import CheckpointError
+from elmo.text.vocabulary import Vocabulary
 
 
 @pytest.fixture
@@ -63,3 +65,18 @@ def test_the_digest_depends_on_the_architecture(make_bilm) -> None:
     assert bilm.digest() == same.digest()
     same.config = replace(same.config, lstm=replace(same.config.lstm, cell_clip=1.5))
     assert bilm.digest() != same.digest()
+
+
+def test_the_digest_depends_on_the_order_of_the_words_of_a_word_table(make_bilm) -> None:
+    words = ("<S>", "</S>", "<UNK>", "river", "bank")
+    table = WordEmbeddingConfig(len(words), 6)
+    bilm = PretrainedBiLM(replace(make_bilm().config, characters=None, char_cnn=None, word_embedding=table))
+    digests = set()
+    for each in (words, (*words[:3], "bank", "river")):
+        bilm.vocabulary = Vocabulary(each)
+        digests |= {bilm.digest(), bilm.token_encoder_digest()}
+    assert len(digests) == 4
+    by_characters = make_bilm()
+    before = by_characters.digest()
+    by_characters.vocabulary = Vocabulary(words)  # of a softmax: no vector depends on it
+    assert by_characters.digest() == before

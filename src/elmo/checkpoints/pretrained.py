@@ -57,8 +57,20 @@ class PretrainedBiLM(BiLM):
         )
 
     def digest(self) -> str:
-        """A digest of the architecture and the weights."""
-        return tensor_digest(self.state_dict(), beside=json.dumps(to_dict(self.config), sort_keys=True))
+        """A digest of the architecture, the weights and the words of a word table."""
+        return tensor_digest(
+            self.state_dict(), beside=json.dumps(to_dict(self.config), sort_keys=True) + self._table_words
+        )
+
+    def token_encoder_digest(self) -> str:
+        """A digest of what a word's vector depends on."""
+        return tensor_digest(self.token_encoder.state_dict(), beside=self._table_words)
+
+    @property
+    def _table_words(self) -> str:
+        """The words whose order decides which row of the word table is whose; empty if the model has no such table."""
+        has_table = self.config.word_embedding is not None and self.vocabulary is not None
+        return "\n".join(self.vocabulary.words) if has_table else ""
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *, source: str) -> Self:

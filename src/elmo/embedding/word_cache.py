@@ -34,7 +34,6 @@ from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.first_products import FirstProductCache
 from elmo.errors import CheckpointError
 from elmo.settings import check_number
-from elmo.storage.digest import tensor_digest
 from elmo.storage.json_file import parse_json
 from elmo.storage.tensors import save_tensors
 
@@ -169,7 +168,7 @@ class WordCache:
             table = torch.empty(0, 0) if self._table is None else self._table[picked].cpu()
         text = bytearray(json.dumps(words).encode("ascii"))
         tensors = {"vectors": table, "words": torch.frombuffer(text, dtype=torch.uint8)}
-        save_tensors(tensors, path, metadata={"weights": tensor_digest(self.bilm.token_encoder.state_dict())})
+        save_tensors(tensors, path, metadata={"weights": self.bilm.token_encoder_digest()})
 
     def load(self, path: str | Path) -> None:
         """Read a file that `save` wrote; words that do not fit are left out."""
@@ -184,7 +183,7 @@ class WordCache:
                 f"Cannot read the word vectors {path}: {error}. Expected a file that WordCache.save wrote; "
                 "delete it to continue without."
             ) from error
-        if made_for != tensor_digest(self.bilm.token_encoder.state_dict()):
+        if made_for != self.bilm.token_encoder_digest():
             raise CheckpointError(
                 f"The word vectors {path} were computed with other weights than this model's. "
                 "Delete the file, or save it again."
