@@ -69,8 +69,9 @@ class PretrainedBiLM(BiLM):
     @property
     def _table_words(self) -> str:
         """The words whose order decides which row of the word table is whose; empty if the model has no such table."""
-        has_table = self.config.word_embedding is not None and self.vocabulary is not None
-        return "\n".join(self.vocabulary.words) if has_table else ""
+        if self.config.word_embedding is None or self.vocabulary is None:
+            return ""
+        return "\n".join(self.vocabulary.words)
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *, source: str) -> Self:
