@@ -14,12 +14,13 @@ from elmo.paper.ablation import Ablation, Scores
 from elmo.paper.figure_1_learning_curve import CurvePoint, EpochsNeeded, LearningCurve
 from elmo.paper.figure_2_mix_weights import MixRow
 from elmo.paper.section import Claim, Section
-from elmo.paper.table_1_tasks import Summary, TableRow
+from elmo.paper.table_1_tasks import TableRow
 from elmo.paper.table_2_layers import ALL, AVERAGE, BASELINE, FIRST_TWO, LAST
 from elmo.paper.table_2_layers import TABLE as TABLE_2
 from elmo.paper.table_3_placement import BOTH, INPUT, OUTPUT
 from elmo.paper.table_3_placement import TABLE as TABLE_3
 from elmo.tasks.catalog import find_task
+from elmo.tasks.scores import MeanAndStd
 
 
 def known(claims: list[Claim]) -> Sequence[Claim]:
@@ -28,7 +29,8 @@ def known(claims: list[Claim]) -> Sequence[Claim]:
 
 
 def scores(*values: float) -> Scores:
-    return Scores(values, (), 1.0)
+    results = [{"headline": "f1", "dev": {"f1": value}, "test": None, "seconds": 1.0} for value in values]
+    return Scores.of(results)
 
 
 def ablation(task: str, **values: float) -> Ablation:
@@ -36,7 +38,7 @@ def ablation(task: str, **values: float) -> Ablation:
 
 
 def row(task: str, baseline: float, elmo: float) -> TableRow:
-    return TableRow(task, "f1", Summary(baseline, 0), Summary(elmo, 0), {}, {}, find_task(task).paper)
+    return TableRow(task, "f1", MeanAndStd(baseline, 0), MeanAndStd(elmo, 0), {}, {}, find_task(task).paper)
 
 
 def test_table_1() -> None:

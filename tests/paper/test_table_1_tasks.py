@@ -17,10 +17,11 @@ from elmo.errors import ConfigError
 from elmo.paper.data import DataFolder
 from elmo.paper.plan import Plan, TaskFiles, read_plan
 from elmo.paper.study import Study
-from elmo.paper.table_1_tasks import Summary, TableRow, compare_arms, section
+from elmo.paper.table_1_tasks import TableRow, compare_arms, section
 from elmo.tasks.catalog import find_task, paper_tasks
 from elmo.tasks.job import DataFiles
 from elmo.tasks.runs import Run, RunStore, Trainer
+from elmo.tasks.scores import MeanAndStd
 
 SMALL = (
     "text.words.dim=8",
@@ -31,7 +32,7 @@ SMALL = (
 
 
 def test_the_error_reduction_of_the_paper() -> None:
-    row = TableRow("x", "f1", Summary(81.1, 0), Summary(85.8, 0), {}, {})
+    row = TableRow("x", "f1", MeanAndStd(81.1, 0), MeanAndStd(85.8, 0), {}, {})
     assert row.absolute == pytest.approx(4.7)
     assert row.reduction == pytest.approx(24.9, abs=0.05)
 
@@ -64,7 +65,7 @@ def test_both_arms_are_trained_once_and_compared(make_bilm: Callable[..., Pretra
 
 @pytest.mark.parametrize(("elmo", "reached"), [(85.8, True), (84.0, False), (81.0, False)])
 def test_a_smaller_reduction_than_the_papers_is_recorded(elmo: float, reached: bool) -> None:
-    row = TableRow("x", "f1", Summary(81.1, 0), Summary(elmo, 0), {}, {}, find_task("question_answering").paper)
+    row = TableRow("x", "f1", MeanAndStd(81.1, 0), MeanAndStd(elmo, 0), {}, {}, find_task("question_answering").paper)
     assert row.as_dict()["reaches_paper"] is row.reaches_paper is reached
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from elmo.paper.section import Claim, Section, Table, higher, plain_name, score_text, seeds_text
 from elmo.paper.study import Study
 from elmo.tasks.runs import Result, Run, TaskSetup
+from elmo.tasks.scores import MeanAndStd, over_seeds
 
 Train = Callable[[Sequence[Run]], list[Result]]
 """Returns the results of runs, as `elmo.tasks.runs.Trainer` does."""
@@ -48,8 +49,8 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Scores:
-    """The scores of one variant over the seeds, in percent."""
+class Scores(MeanAndStd):
+    """The scores of one variant over the seeds, in percent; mean and deviation are of the development scores."""
 
     dev: tuple[float, ...]
     test: tuple[float, ...]
@@ -60,28 +61,20 @@ class Scores:
     @classmethod
     def of(cls, results: Sequence[Result]) -> Scores:
         metric = results[0]["headline"]
+        dev = tuple(result["dev"][metric] for result in results)
         return cls(
-            dev=tuple(result["dev"][metric] for result in results),
+            **vars(over_seeds(dev)),
+            dev=dev,
             test=tuple(result["test"][metric] for result in results if result["test"] is not None),
             seconds=round(statistics.mean(result["seconds"] for result in results), 1),
         )
-
-    @property
-    def mean(self) -> float:
-        """Of the development scores."""
-        return statistics.mean(self.dev)
-
-    @property
-    def std(self) -> float:
-        """Of a sample; 0 for a single seed."""
-        return statistics.stdev(self.dev) if len(self.dev) > 1 else 0.0
 
     @property
     def total_seconds(self) -> float:
         return len(self.dev) * self.seconds
 
     def as_dict(self) -> dict[str, Any]:
-        return {"mean": round(self.mean, 3), "std": round(self.std, 3), **vars(self)}
+        return {**vars(self), **self.rounded()}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ of `elmo task train` or from a store of runs (`elmo.tasks.runs`). Left out: mode
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from elmo.paper.study import Study
 from elmo.storage.json_file import read_json
 from elmo.tasks.job import RESULTS_FILE
 from elmo.tasks.runs import TaskSetup
+from elmo.tasks.scores import over_seeds
 
 TRAINS_TASKS = True
 
@@ -66,14 +66,14 @@ def mix_rows(task: str, place: str, seeds: Sequence[Mapping[str, Any]], *, note:
     """A row for each place, averaged over the seeds of one model; `place` is input, output or both."""
     rows = []
     for number, name in enumerate(("input", "output") if place == "both" else (place,)):
-        columns = list(zip(*(seed["mix_weights"][number] for seed in seeds), strict=True))
+        layers = [over_seeds(column) for column in zip(*(seed["mix_weights"][number] for seed in seeds), strict=True)]
         rows.append(
             MixRow(
                 task,
                 name,
-                weights=tuple(statistics.mean(column) for column in columns),
-                spread=tuple(statistics.stdev(column) if len(column) > 1 else 0.0 for column in columns),
-                gamma=statistics.mean(seed["gammas"][number] for seed in seeds),
+                weights=tuple(layer.mean for layer in layers),
+                spread=tuple(layer.std for layer in layers),
+                gamma=over_seeds([seed["gammas"][number] for seed in seeds]).mean,
                 seeds=len(seeds),
                 note=note,
             )

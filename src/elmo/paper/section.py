@@ -13,20 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from elmo.errors import MissingExtraError
 from elmo.explore.plots import png_bytes
 from elmo.provenance import Provenance, markdown_of, markdown_table
-
-
-class MeanAndStd(Protocol):
-    """A mean with its standard deviation over seeds."""
-
-    @property
-    def mean(self) -> float: ...
-    @property
-    def std(self) -> float: ...
+from elmo.tasks.scores import MeanAndStd
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from elmo.paper.ablation import Train
 from elmo.paper.section import Check, Claim, Section, Table, higher, plain_name, score_text, seeds_text
 from elmo.paper.study import Study
 from elmo.tasks.catalog import find_task
-from elmo.tasks.job import summary
 from elmo.tasks.runs import Result, TaskSetup
+from elmo.tasks.scores import MeanAndStd, over_seeds
 from elmo.tasks.task import PaperRow
 
 TRAINS_TASKS = True
@@ -28,21 +28,14 @@ PUBLISHED = ("baseline", "elmo", "reduction")
 """The paper's numbers of a task."""
 
 
-class Summary(NamedTuple):
-    """The test scores of one arm over the seeds."""
-
-    mean: float
-    std: float
-
-
 @dataclass(frozen=True)
 class TableRow:
     """A task's two arms on the test set."""
 
     task: str
     metric: str
-    baseline: Summary
-    elmo: Summary
+    baseline: MeanAndStd
+    elmo: MeanAndStd
     seconds: Mapping[str, float]
     """Mean training time of one seed by arm; `layers` is the time of the biLM, once for all seeds: fine-tuning on the
     text if it is adapted, and computing its layers."""
@@ -163,8 +156,8 @@ def row_of(name: str, baseline: Sequence[Result], elmo: Sequence[Result]) -> Tab
     return TableRow(
         task=name,
         metric=metric,
-        baseline=Summary(**summary(scores["baseline"])),
-        elmo=Summary(**summary(scores["elmo"])),
+        baseline=MeanAndStd(**over_seeds(scores["baseline"]).rounded()),
+        elmo=MeanAndStd(**over_seeds(scores["elmo"]).rounded()),
         seconds={**seconds, "layers": max(map(_bilm_seconds, elmo))},
         peak_memory_mb={arm: max(run["peak_memory_mb"] for run in runs) for arm, runs in arms.items()},
         paper=find_task(name).paper,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,6 +35,7 @@ from elmo.tasks.layers.word_vectors import (
     frequent_words,
     read_word_vectors,
 )
+from elmo.tasks.scores import over_seeds
 from elmo.tasks.task import Inventory, Task, TaskSettings
 from elmo.tasks.trained import ELMO_FOLDER, TrainedTask
 from elmo.tasks.training import Examples, Progress, Report, StateFile, train
@@ -127,8 +127,8 @@ def run(
         "elmo": job.elmo_name if bilm is not None else None,
         "place": job.settings.elmo.place if bilm is not None else None,
         "data": asdict(job.files),
-        "dev": summary([seed["dev"][job.task.headline] for seed in seeds]),
-        "test": summary([seed["test"][job.task.headline] for seed in seeds]) if job.files.test else None,
+        "dev": over_seeds([seed["dev"][job.task.headline] for seed in seeds]).rounded(),
+        "test": over_seeds([seed["test"][job.task.headline] for seed in seeds]).rounded() if job.files.test else None,
         "seeds": seeds,
         "adaptation": asdict(adaptation) if adaptation is not None else None,
         "cache_bytes": cache.values.nbytes if cache is not None else 0,
@@ -175,12 +175,6 @@ def _check_sizes(task: Task[Any, Any, Any], path: str, examples: Sequence[Any], 
                 f"{path}, {task.where(example)}: found a text of {task.size(example)} tokens; expected at most "
                 f"{max_tokens}. Split it, or raise text.max_tokens if there is enough memory."
             )
-
-
-def summary(values: Sequence[float]) -> dict[str, float]:
-    """Mean and sample standard deviation over seeds."""
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return {"mean": round(statistics.mean(values), 3), "std": round(deviation, 3)}
 
 
 def _run_seed(

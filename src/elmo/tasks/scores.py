@@ -1,7 +1,8 @@
-"""Precision, recall and F1 from counts; accuracy. In percent, as the paper prints them."""
+"""Precision, recall and F1 from counts; accuracy. In percent, as the paper prints them. And their means over seeds."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -40,6 +41,24 @@ class Counts:
     def scores(self) -> dict[str, float]:
         """F1 first."""
         return {"f1": self.f1, "precision": self.precision, "recall": self.recall}
+
+
+@dataclass(frozen=True)
+class MeanAndStd:
+    """Of the values of several seeds."""
+
+    mean: float
+    std: float
+    """Of a sample; 0 for a single seed."""
+
+    def rounded(self) -> dict[str, float]:
+        """For files of results."""
+        return {"mean": round(self.mean, 3), "std": round(self.std, 3)}
+
+
+def over_seeds(values: Sequence[float]) -> MeanAndStd:
+    """Mean and standard deviation of one value for each seed."""
+    return MeanAndStd(statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
 
 
 def count_matches(gold: Sequence[Iterable[Hashable]], predicted: Sequence[Iterable[Hashable]]) -> Counts:
