@@ -35,8 +35,6 @@ def post(server: Server, route: str, content: str | bytes) -> httpx.Response:
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(("text", "status", "message"), BAD_TEXTS, ids=lambda value: repr(value)[:24])
 def test_texts(server: Server, route: str, text: object, status: int, message: str | None) -> None:
-    if route == "/senses" and message is not None and "2049" in message:
-        pytest.skip("this route limits the tokens instead")
     field = "input" if "embeddings" in route else "inputs"
     response = post(server, route, json.dumps({field: text}))
     assert response.status_code == status, response.text
@@ -99,6 +97,17 @@ def test_bodies(server: Server, route: str, body: str | bytes, status: int, mess
         assert message in said
     if status == 422 and "error_type" in response.json():
         assert response.json()["error_type"] == "Validation"
+
+
+@pytest.mark.parametrize(("route", "field"), [("/embed", "inputs"), ("/v1/embeddings", "input")])
+def test_too_many_dimensions_are_refused_before_anything_is_embedded(server: Server, route: str, field: str) -> None:
+    def embedded() -> list[str]:
+        lines = httpx.get(server.url + "/metrics", timeout=30).text.splitlines()
+        return [line for line in lines if line.startswith("te_embed_count")]
+
+    before = embedded()
+    assert post(server, route, json.dumps({field: "a", "dimensions": 17})).status_code == 422
+    assert before and embedded() == before
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ threads, and `Engine.warm_up` runs a first batch.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,12 +175,12 @@ class Engine:
         return await self.batcher.embed(texts, wanted)
 
     async def pooled(self, texts: Sequence[list[str]], *, normalize: bool, dimensions: int | None) -> list[np.ndarray]:
-        """One vector for each text."""
-        vectors = await self.embed(texts, Wanted(self.default, "mean"))
-        if dimensions is not None:
-            if dimensions > vectors[0].shape[-1]:
-                raise ServiceError(422, f"`dimensions` is {dimensions}; the vectors have {vectors[0].shape[-1]}.")
-            vectors = [vector[:dimensions] for vector in vectors]
+        """One vector for each text, or its first `dimensions` numbers."""
+        wanted = Wanted(self.default, "mean")
+        dim = self._numbers_per_row(wanted)
+        if dimensions is not None and dimensions > dim:
+            raise ServiceError(422, f"`dimensions` is {dimensions}; the vectors have {dim}.")
+        vectors = [vector[:dimensions] for vector in await self.embed(texts, wanted)]
         if normalize:
             vectors = [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors]
         return vectors
@@ -189,15 +190,19 @@ class Engine:
         return self.batcher.stop()
 
     def _check_size(self, texts: Sequence[list[str]], wanted: Wanted) -> None:
-        choice = choose_layers(wanted.layers, self.bilm.config.num_layers)
         rows = len(texts) if wanted.pooling else sum(map(len, texts))
-        numbers = rows * int(np.prod(choice.shape(None, self.bilm.config.output_dim)))
+        numbers = rows * self._numbers_per_row(wanted)
         if numbers > self.settings.max_output_numbers:
             raise ServiceError(
                 422,
                 f"The answer would hold {numbers} numbers; the most is {self.settings.max_output_numbers}. "
                 "Send fewer texts at once, or choose one layer.",
             )
+
+    def _numbers_per_row(self, wanted: Wanted) -> int:
+        """Numbers for each token, or for each text if its vectors are pooled."""
+        config = self.bilm.config
+        return math.prod(choose_layers(wanted.layers, config.num_layers).shape(None, config.output_dim))
 
     def _embed(self, texts: list[list[str]], wanted: Wanted) -> list[np.ndarray]:
         vectors = self.embedder(wanted.layers, wanted.pooling).embed(texts)

@@ -56,7 +56,7 @@ class Explorer:
 
         With them the cosine under any mix of layers follows: (sum w_l x_l) . (sum w_m y_m) = sum w_l w_m x_l . y_m
         """
-        spans = [self.engine.tokenize(text, where=f"Text {number}") for number, text in enumerate(texts)]
+        spans = self.engine.spans(texts)
         num_tokens = sum(map(len, spans))
         if num_tokens > MAX_SENSE_TOKENS:
             raise ServiceError(422, f"The texts hold {num_tokens} tokens; the most here is {MAX_SENSE_TOKENS}.")

@@ -24,24 +24,23 @@ Layers = StrictInt | Annotated[list[LayerWeight], Field(max_length=64)] | Annota
 Dimensions = Annotated[StrictInt, Field(ge=1)]
 
 
-def as_list(inputs: str | list[str]) -> list[str]:
-    return [inputs] if isinstance(inputs, str) else inputs
-
-
 class _Body(BaseModel):
     # Clients of other servers send fields of those servers (pooling, user); they are ignored.
     model_config = ConfigDict(extra="ignore")
 
 
-class _Inputs(_Body):
+class _Texts(_Body):
     inputs: Input
-    truncate: StrictBool | None = False
-    truncation_direction: Literal["left", "right", "Left", "Right"] | None = "right"
-    prompt_name: StrictStr | None = None
 
     @property
     def texts(self) -> list[str]:
-        return as_list(self.inputs)
+        return [self.inputs] if isinstance(self.inputs, str) else self.inputs
+
+
+class _Inputs(_Texts):
+    truncate: StrictBool | None = False
+    truncation_direction: Literal["left", "right", "Left", "Right"] | None = "right"
+    prompt_name: StrictStr | None = None
 
     @property
     def from_left(self) -> bool:
@@ -67,8 +66,7 @@ class _ModelBody(_Body):
     model: StrictStr | None = Field(None, description="The model, or the one of --compare; default: the first.")
 
 
-class TokenizeBody(_ModelBody):
-    inputs: Input
+class TokenizeBody(_ModelBody, _Texts):
     add_special_tokens: StrictBool | None = True
 
 
@@ -81,16 +79,16 @@ class SimilarityBody(_Body):
     inputs: SimilarityInputs
 
 
-class OpenAIBody(_Body):
-    input: Input
+class OpenAIBody(_Texts):
+    inputs: Input = Field(alias="input")
     model: StrictStr | None = None
     user: StrictStr | None = None
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: Dimensions | None = None
 
 
-class SensesBody(_ModelBody):
-    inputs: Input
+class SensesBody(_ModelBody, _Texts):
+    pass
 
 
 class NeighboursBody(_ModelBody):

@@ -10,10 +10,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from elmo.serve.answers import json_answer
-from elmo.serve.errors import ServiceError
 from elmo.serve.explorer import Explorer
 from elmo.serve.routes.access import DOCUMENTED, EngineOf, explorer_of, note, while_connected
-from elmo.serve.schemas import FillBody, MapBody, NeighboursBody, SensesBody, TaskBody, as_list
+from elmo.serve.schemas import FillBody, MapBody, NeighboursBody, SensesBody, TaskBody
 
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"description": "No such model or task is served"}}
 router = APIRouter(responses=DOCUMENTED | _UNKNOWN, tags=["Explore"])
@@ -27,12 +26,9 @@ async def _answer(request: Request, explorer: Explorer, work: Callable[[], Any])
 @router.post("/senses")
 async def senses(body: SensesBody, _: EngineOf, request: Request) -> Response:
     """Tokens, and the inner products of all pairs of them on all pairs of layers (base64 of little-endian float32)."""
-    texts = as_list(body.inputs)
-    if not texts:
-        raise ServiceError(400, "`inputs` is empty; expected at least one text.")
-    note(request, texts=len(texts))
+    note(request, texts=len(body.texts))
     explorer = explorer_of(request, body.model)
-    return await _answer(request, explorer, partial(explorer.senses, texts))
+    return await _answer(request, explorer, partial(explorer.senses, body.texts))
 
 
 @router.post("/neighbours")

@@ -12,7 +12,7 @@ from elmo.serve.answers import embeddings_answer
 from elmo.serve.engine import Engine
 from elmo.serve.errors import ServiceError
 from elmo.serve.routes.access import DOCUMENTED, EngineOf, note, while_connected
-from elmo.serve.schemas import OpenAIBody, as_list
+from elmo.serve.schemas import OpenAIBody
 
 ANY_MODEL = ("elmo", "tei", "default")
 """Names for whatever is served; some clients must send one."""
@@ -25,8 +25,7 @@ router = APIRouter(responses={**DOCUMENTED, 404: {"description": "The model is n
 async def embeddings(body: OpenAIBody, engine: EngineOf, request: Request) -> Response:
     """One vector of length 1 for each text; base64 holds little-endian float32."""
     _check_model(body.model, engine)
-    given = as_list(body.input)
-    texts = await engine.reading(given, partial(engine.tokens, given, field="input"))
+    texts = await engine.reading(body.texts, partial(engine.tokens, body.texts, field="input"))
     num_tokens = sum(map(len, texts))
     note(request, texts=len(texts), tokens=num_tokens)
     vectors = await while_connected(request, engine.pooled(texts, normalize=True, dimensions=body.dimensions))

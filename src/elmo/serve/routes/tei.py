@@ -13,7 +13,7 @@ from elmo.serve.batching import Wanted
 from elmo.serve.engine import Engine
 from elmo.serve.errors import ServiceError
 from elmo.serve.routes.access import DOCUMENTED, EngineOf, explorer_of, note, while_connected
-from elmo.serve.schemas import EmbedAllBody, EmbedBody, EmbedLayersBody, SimilarityBody, TokenizeBody, as_list
+from elmo.serve.schemas import EmbedAllBody, EmbedBody, EmbedLayersBody, SimilarityBody, TokenizeBody
 
 router = APIRouter(responses=DOCUMENTED, tags=["TEI"])
 
@@ -62,9 +62,10 @@ async def embed_layers(body: EmbedLayersBody, engine: EngineOf, request: Request
 @router.post("/tokenize", responses=_answers(_lists(2, of="object")))
 async def tokenize(body: TokenizeBody, _: EngineOf, request: Request) -> Response:
     """The tokens with their positions. An id is the word's in the softmax vocabulary; 0 if the model has none."""
-    texts, engine = as_list(body.inputs), explorer_of(request, body.model).engine
-    result = await engine.reading(texts, partial(_entries, engine, texts, body.add_special_tokens is not False))
-    note(request, texts=len(texts), tokens=sum(map(len, result)))
+    engine = explorer_of(request, body.model).engine
+    read = partial(_entries, engine, body.texts, body.add_special_tokens is not False)
+    result = await engine.reading(body.texts, read)
+    note(request, texts=len(result), tokens=sum(map(len, result)))
     return json_answer(result)
 
 
