@@ -1,6 +1,7 @@
 """Tables 4, 5 and 6: keys contain all dependencies, and missing data is named."""
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,6 +46,13 @@ def test_empty_sentences_do_not_shift_table_4(make_study: MakeStudy, data: Path)
     assert not make(study).missing
     asked = _run(study)["asked"]
     assert [each["place"] for each in asked] == ["0:2", "2:2"]  # type: ignore[attr-defined]
+
+
+def test_the_command_names_the_static_vectors(make_study: MakeStudy, tmp_path: Path) -> None:
+    vectors = tmp_path / "my vectors.txt"
+    vectors.write_text("bank 1 0\nriver 1 1\nmoney 0 1\n")
+    command = shlex.split(make(replace(make_study(), given_vectors=str(vectors))).commands[0])
+    assert command[command.index("--static") + 1] == str(vectors)
 
 
 def test_a_limit_counts_sentences_like_the_command(make_study: MakeStudy, data: Path, small_plan: Plan) -> None:
