@@ -35,9 +35,7 @@ def test_the_same_sentence_is_the_nearest(index: str, tmp_path: Path) -> None:
     question = ("query", index, "The bank paid interest.", "-w", "bank", "-n", "2")
     shown = run(*question)
     assert "static" in shown and "layer 0" in shown
-    assert (
-        shown.count("The [bank] paid interest .") == 3
-    )  # the question and both answers
+    assert shown.count("The [bank] paid interest .") == 3  # the question and both answers
     answer = json.loads(run(*question, "--json"))
     assert answer["asked"] == {"tokens": ["The", "bank", "paid", "interest", "."], "position": 1}
     assert {each["sentence"] for each in answer["in_context"]} == {0, 2}
@@ -48,6 +46,14 @@ def test_the_same_sentence_is_the_nearest(index: str, tmp_path: Path) -> None:
 def test_an_occurrence_of_the_corpus_is_not_its_own_neighbour(index: str, tmp_path: Path) -> None:
     found = json.loads(run("query", index, "--occurrence", "0:1", "--same-word", "--json"))["in_context"]
     assert [(each["sentence"], each["position"]) for each in found] == [(2, 1), (1, 4)]
+
+
+def test_a_format_that_is_given_counts_more_than_the_name(index: str, tmp_path: Path) -> None:
+    (tmp_path / "text.data.xml").write_text("The bank paid.\n")
+    given, output, model = (str(tmp_path / name) for name in ("text.data.xml", "other", "model"))
+    run("build", given, "--format", "lines", "-o", output, "-m", model)
+    found = json.loads(run("query", output, "--occurrence", "0:1", "--json"))
+    assert found["asked"]["tokens"] == ["The", "bank", "paid", "."]
 
 
 def test_a_column_of_a_table_is_indexed(index: str, tmp_path: Path) -> None:

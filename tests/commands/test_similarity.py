@@ -55,6 +55,15 @@ def test_a_text_is_coloured_by_cluster(model: str, tmp_path: Path) -> None:
     assert "cluster 1 (" in shown and "no bank now" in shown and "layer 2: cosine within" in shown
 
 
+@pytest.mark.parametrize("name", ["text.data.xml", "text.tsv"])
+def test_a_format_that_is_given_counts_more_than_the_name(model: str, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("a bank here\nthe bank there\nno bank now\n")
+    found = json.loads(run("bank", str(tmp_path / name), "--format", "lines", "-m", model, "--json"))
+    assert [" ".join(each["tokens"]) for each in found["occurrences"]] == [
+        "a bank here", "the bank there", "no bank now"
+    ]  # fmt: skip
+
+
 def test_an_unknown_word_gets_the_known_ones(model: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="it has: bank, play"):
         run("xyzzy", "-m", model, "-o", str(tmp_path / "a.png"))

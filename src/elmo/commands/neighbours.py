@@ -166,10 +166,11 @@ def export(
 
 
 def _sentences(corpus: Sequence[str], text: options.TextOptions, tokenizer: str) -> Iterator[Sequence[str]]:
-    """Token lists of the files; sense-tagged files are recognized by their names."""
+    """Token lists of the files; sense-tagged files are recognized by their names, unless a format is given."""
     from elmo.explore.sense_data import read_sentences as read_tagged
 
-    for is_tagged, paths in groupby(corpus, key=lambda path: ".data.xml" in path):
+    by_name = text.input_format == "auto"
+    for is_tagged, paths in groupby(corpus, key=lambda path: by_name and ".data.xml" in path):
         if is_tagged:
             yield from (sentence.words for path in paths for sentence in read_tagged(path))
         else:

@@ -84,9 +84,9 @@ def _occurrences(word: str, source: Path, how: OccurrenceOptions, tokenizer: str
     from elmo.explore.similarity import find_in_senses, find_in_text
     from elmo.text.inputs import RowOptions, read_sentences
 
-    if ".data.xml" in source.name:
+    if how.input_format == "auto" and ".data.xml" in source.name:
         return find_in_senses(word, SenseSet.open(source), limit=_LIMIT)
-    if source.suffix != ".tsv":
+    if how.input_format != "auto" or source.suffix != ".tsv":
         columns = RowOptions(column_option=None)
         sentences = read_sentences(source, format=how.input_format, tokenizer=tokenizer, columns=columns)
         return find_in_text(word, (sentence.tokens for sentence in sentences), limit=_LIMIT)
