@@ -15,7 +15,9 @@ class TrainingSettings(Settings):
     optimizer: Literal["adam", "adadelta"] = setting("adam", "The optimizer.")
     learning_rate: float = setting(1e-3, "The initial learning rate.", above=0)
     rho: float = setting(0.95, "Adadelta's decay.", at_least=0, at_most=1)
-    weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
+    weight_decay: float = setting(
+        0.0, "Weight decay: decoupled (AdamW) with adam, an L2 penalty with adadelta.", at_least=0
+    )
     batch_size: int = setting(32, "Examples per step.", at_least=1)
     fraction: float = setting(
         1.0, "The fraction of the training data that is used; the same part for every seed.", above=0, at_most=1
