@@ -23,7 +23,7 @@ from elmo.embedding.layers import choose_layers
 from elmo.embedding.word_cache import WordCache
 from elmo.errors import ConfigError
 from elmo.serve.batching import Batcher, Wanted
-from elmo.serve.errors import ServiceError
+from elmo.serve.errors import ServiceError, check_limit
 from elmo.serve.metrics import Metrics
 from elmo.serve.schemas import LARGEST_WEIGHT
 from elmo.serve.settings import ServeSettings
@@ -117,12 +117,8 @@ class Engine:
         if not tokens:
             raise ServiceError(400, f"{where} is empty; expected text with at least one word.")
         longest = max(tokens, key=lambda token: len(token.text))
-        if len(longest.text) > self.settings.max_word_length:
-            raise ServiceError(
-                422,
-                f"{where} has a word of {len(longest.text)} characters at {longest.start}; "
-                f"the most is {self.settings.max_word_length}.",
-            )
+        found = f"{where} has a word of {len(longest.text)} characters at {longest.start}"
+        check_limit(len(longest.text), self.settings.max_word_length, found)
         return tokens
 
     def tokens(
@@ -132,11 +128,10 @@ class Engine:
         limit = self.settings.max_input_length
         result = []
         for where, tokens in self._read(texts, field):
-            if len(tokens) > limit:
-                if not truncate:
-                    advice = "Shorten it." if truncate is None else "Shorten it, or set truncate."
-                    raise ServiceError(422, f"{where} has {len(tokens)} tokens; the most is {limit}. {advice}")
+            if truncate:
                 tokens = tokens[-limit:] if from_left else tokens[:limit]
+            advice = "Shorten it." if truncate is None else "Shorten it, or set truncate."
+            check_limit(len(tokens), limit, f"{where} has {len(tokens)} tokens", advice)
             result.append([token.text for token in tokens])
         return result
 
@@ -148,11 +143,10 @@ class Engine:
 
     def _read(self, texts: Sequence[str], field: str) -> Iterator[tuple[str, list[Token]]]:
         """What each text is called in messages, and its tokens."""
-        most = self.settings.max_client_batch_size
         if not texts:
             raise ServiceError(400, f"`{field}` is empty; expected at least one text.")
-        if len(texts) > most:
-            raise ServiceError(422, f"`{field}` holds {len(texts)} texts; the most is {most}. Send fewer at once.")
+        found = f"`{field}` holds {len(texts)} texts"
+        check_limit(len(texts), self.settings.max_client_batch_size, found, "Send fewer at once.")
         for number, text in enumerate(texts):
             where = f"`{field}`" if len(texts) == 1 else f"Text {number} of `{field}`"
             yield where, self.tokenize(text, where=where)
@@ -163,9 +157,8 @@ class Engine:
 
     def check_total(self, num_tokens: int) -> None:
         """Refuse a request that would not fit into an empty queue."""
-        limit = self.settings.max_queue_tokens
-        if num_tokens > limit:
-            raise ServiceError(422, f"The request holds {num_tokens} tokens; the most is {limit}. Send fewer at once.")
+        found = f"The request holds {num_tokens} tokens"
+        check_limit(num_tokens, self.settings.max_queue_tokens, found, "Send fewer at once.")
 
     async def embed(self, texts: Sequence[list[str]], wanted: Wanted) -> list[np.ndarray]:
         """The vectors of tokenized texts."""
@@ -192,12 +185,8 @@ class Engine:
     def _check_size(self, texts: Sequence[list[str]], wanted: Wanted) -> None:
         rows = len(texts) if wanted.pooling else sum(map(len, texts))
         numbers = rows * self._numbers_per_row(wanted)
-        if numbers > self.settings.max_output_numbers:
-            raise ServiceError(
-                422,
-                f"The answer would hold {numbers} numbers; the most is {self.settings.max_output_numbers}. "
-                "Send fewer texts at once, or choose one layer.",
-            )
+        found, advice = f"The answer would hold {numbers} numbers", "Send fewer texts at once, or choose one layer."
+        check_limit(numbers, self.settings.max_output_numbers, found, advice)
 
     def _numbers_per_row(self, wanted: Wanted) -> int:
         """Numbers for each token, or for each text if its vectors are pooled."""

@@ -43,6 +43,12 @@ class ServiceError(Exception):
         self.status, self.message, self.kind = status, message, kind
 
 
+def check_limit(number: int, most: int, found: str, advice: str = "") -> None:
+    """Refuse a request in which a number is above its limit; `found` names the number."""
+    if number > most:
+        raise ServiceError(422, f"{found}; the most is {most}. {advice}".strip())
+
+
 def error_body(path: str, status: int, message: str, kind: str | None = None) -> dict[str, Any]:
     """The error in the form that the route's clients expect; `kind` is TEI's, if it is not the usual one."""
     if not path.startswith(_OPENAI_PATHS):

@@ -25,7 +25,7 @@ from elmo.explore.similarity import find_in_text, map_word
 from elmo.pretrain.scoring import Candidate, Scorer
 from elmo.serve.answers import as_base64
 from elmo.serve.engine import Engine
-from elmo.serve.errors import ServiceError
+from elmo.serve.errors import ServiceError, check_limit
 from elmo.serve.small_index import SmallCorpus, SmallIndex, small_corpus
 from elmo.tasks.task import Task
 
@@ -58,8 +58,7 @@ class Explorer:
         """
         spans = self.engine.spans(texts)
         num_tokens = sum(map(len, spans))
-        if num_tokens > MAX_SENSE_TOKENS:
-            raise ServiceError(422, f"The texts hold {num_tokens} tokens; the most here is {MAX_SENSE_TOKENS}.")
+        check_limit(num_tokens, MAX_SENSE_TOKENS, f"The texts hold {num_tokens} tokens")
         vectors = self.engine.embedder("all").embed([[token.text for token in text] for text in spans])
         layers = np.concatenate(vectors, axis=1).astype(np.float32)
         num_layers, _, dim = layers.shape
@@ -181,12 +180,8 @@ class Explorer:
     def _check_lengths(self, task: Task[Any, Any, Any], examples: Sequence[Any]) -> None:
         """Hold a task to the limits, too: one sentence may become many examples, one for each of its predicates."""
         lengths = [sum(map(len, task.sentences(example))) for example in examples]
-        longest, limit = max(lengths), self.engine.settings.max_input_length
-        if longest > limit:
-            raise ServiceError(
-                422,
-                f"`inputs` has {longest} tokens in one sentence, pair or document; the most is {limit}. Shorten it.",
-            )
+        found = f"`inputs` has {max(lengths)} tokens in one sentence, pair or document"
+        check_limit(max(lengths), self.engine.settings.max_input_length, found, "Shorten it.")
         self.engine.check_total(sum(lengths))
         _check_answer(sentence for example in examples for sentence in task.sentences(example))
 
@@ -218,8 +213,7 @@ class Explorer:
         ]
         if not found:
             raise ServiceError(422, "None of the sentences in `own` holds the word; add one that does.")
-        if len(found) > limit:
-            raise ServiceError(422, f"The sentences in `own` hold the word {len(found)} times; the most is {limit}.")
+        check_limit(len(found), limit, f"The sentences in `own` hold the word {len(found)} times")
         return found
 
     def _tokens_with(self, text: str, position: int) -> list[str]:
@@ -259,10 +253,8 @@ def _common_words() -> frozenset[str]:
 
 def _check_answer(sentences: Iterable[Sequence[str]]) -> None:
     characters = sum(len(token) for tokens in sentences for token in tokens)
-    if characters > MAX_ANSWER_CHARACTERS:
-        raise ServiceError(
-            422, f"The answer would hold {characters} characters; the most is {MAX_ANSWER_CHARACTERS}. Send less text."
-        )
+    found = f"The answer would hold {characters} characters"
+    check_limit(characters, MAX_ANSWER_CHARACTERS, found, "Send less text.")
 
 
 class _EachSentenceOnce:
