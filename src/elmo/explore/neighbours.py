@@ -94,8 +94,7 @@ class NeighbourIndex:
             self._text = np.memmap(self.folder / "sentences.jsonl", dtype=np.uint8, mode="r")
         except (OSError, ValueError) as error:
             raise self._damaged(f"sentences.jsonl: {error}") from None
-        if not is_list_of_strings(self.words) or len(self.words) != facts.num_words:
-            raise self._damaged("words.json")
+        self._check(is_list_of_strings(self.words) and len(self.words) == facts.num_words, "words.json")
         self._approximate: ApproximateIndex | None = None
         if facts.search == "approximate":
             self._approximate = ApproximateIndex(self.folder / FILE, (facts.num_occurrences, facts.dim))
@@ -106,6 +105,10 @@ class NeighbourIndex:
             f"The files in {self.folder} do not belong together or are damaged ({what}); build the index again."
         )
 
+    def _check(self, is_sound: bool, what: str) -> None:
+        if not is_sound:
+            raise self._damaged(what)
+
     def tokens(self, sentence: int) -> tuple[str, ...]:
         """The tokens of a sentence, by its number in the corpus."""
         if not 0 <= sentence < self.facts.num_sentences:
@@ -113,12 +116,10 @@ class NeighbourIndex:
                 f"There is no sentence {sentence}; the index holds sentences 0 to {self.facts.num_sentences - 1}."
             )
         start, end = self._sentence_starts[sentence : sentence + 2]
-        if not 0 <= start <= end <= len(self._text):
-            raise self._damaged(f"sentence {sentence}")
+        self._check(0 <= start <= end <= len(self._text), f"sentence {sentence}")
         text = self._text[start:end].tobytes().decode("utf-8", "replace")
         tokens = parse_json(text, source=f"Sentence {sentence} of {self.folder}", expected="a list of tokens")
-        if not is_list_of_strings(tokens):
-            raise self._damaged(f"sentence {sentence}")
+        self._check(is_list_of_strings(tokens), f"sentence {sentence}")
         return tuple(tokens)
 
     def vector(self, sentence: int, position: int) -> NDArray[np.float32]:
@@ -127,8 +128,7 @@ class NeighbourIndex:
         if not 0 <= position < len(tokens):
             raise InputError(f"Sentence {sentence} has no token {position}; it has tokens 0 to {len(tokens) - 1}.")
         row = int(np.searchsorted(self.occurrences[:, 0], sentence)) + position
-        if row >= len(self.occurrences) or self.occurrences[row, :2].tolist() != [sentence, position]:
-            raise self._damaged(f"sentence {sentence}")
+        self._check(self.occurrences[row : row + 1, :2].tolist() == [[sentence, position]], f"sentence {sentence}")
         return self.vectors[row].astype(np.float32)
 
     def nearest(
@@ -183,8 +183,7 @@ class NeighbourIndex:
 
     def _neighbour(self, row: int, similarity: float) -> Neighbour:
         sentence, position, word = (int(value) for value in self.occurrences[row])
-        if not 0 <= word < len(self.words):
-            raise self._damaged(f"row {row} of occurrences.npy")
+        self._check(0 <= word < len(self.words), f"row {row} of occurrences.npy")
         return Neighbour(self.words[word], similarity, sentence, position, self.tokens(sentence))
 
     def _word_id(self, word: str) -> int:
