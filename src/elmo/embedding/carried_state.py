@@ -20,7 +20,7 @@ from torch import Tensor
 from elmo.bilm.lstm import LstmStack
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints.pretrained import PretrainedBiLM
-from elmo.errors import InputError
+from elmo.errors import ConfigError, InputError
 
 StateMode = Literal["reset", "warm", "carry"]
 
@@ -80,6 +80,18 @@ class CarriedState:
         # Not a product with zeros, which would leave NaN and infinity as they are.
         clear = rows.bool()[None, None, :, None]
         self.rows = BiLMState(self.rows.hidden.masked_fill(clear, 0), self.rows.cell.masked_fill(clear, 0))
+
+
+def warm_state(model: PretrainedBiLM, state: str, *, source: str = "This model") -> BiLMState | None:
+    """The state that the model starts every sentence from with `warm`, on its device; None for the other states."""
+    if state != "warm":
+        return None
+    if model.warm_state is None:
+        raise ConfigError(
+            f"{source} has no warm state. Compute one from text like yours with "
+            "`elmo convert MODEL FOLDER --warm-text FILE`, and use that folder; or use the state reset."
+        )
+    return model.warm_state.to(model.device)
 
 
 @torch.no_grad()

@@ -25,7 +25,7 @@ from torch import Tensor
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints.alignment import load_mapping
 from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
-from elmo.embedding.carried_state import CarriedState, StateMode
+from elmo.embedding.carried_state import CarriedState, StateMode, warm_state
 from elmo.embedding.layers import LayerSpec, choose_layers
 from elmo.embedding.long_sentences import PieceSettings, Reading, as_array, contextualize_in_pieces
 from elmo.embedding.pooling import Pooling, pool
@@ -125,11 +125,7 @@ class Embedder:
             raise ConfigError("The word cache belongs to another model; create one with WordCache(model).")
         if folder is not None and self.cache is not None and (folder / WORDS_FILE).is_file():
             self.cache.load(folder / WORDS_FILE)
-        if state == "warm" and self.model.warm_state is None:
-            raise ConfigError(
-                "This model has no warm state. Compute one from text like yours with "
-                "`elmo convert MODEL FOLDER --warm-text FILE`, and use that folder; or use state='reset'."
-            )
+        warm_state(self.model, state)  # refused here if there is none
 
     def mapping_digest(self) -> str | None:
         """Of the matrix that `align` named: vectors with another matrix are other vectors."""
@@ -171,8 +167,8 @@ class Embedder:
         busy = [index for index, tokens in enumerate(window) if tokens]
         for batch in cut_batches([len(window[index]) + 2 for index in busy], self.batch_tokens):
             rows = [busy[place] for place in batch]
-            warm = self.model.warm_state if self.state == "warm" else None
-            start = None if warm is None else warm.to(self.model.device).expand(len(rows))
+            warm = warm_state(self.model, self.state)
+            start = None if warm is None else warm.expand(len(rows))
             for index, vectors in zip(rows, self._run([window[row] for row in rows], start).vectors, strict=True):
                 results[index] = vectors
             on_batch(sum(len(window[row]) for row in rows))

@@ -18,7 +18,7 @@ from torch import Tensor
 from elmo.bilm.model import BiLMState
 from elmo.bilm.reference import reverse_within_lengths
 from elmo.checkpoints.pretrained import PretrainedBiLM
-from elmo.embedding.carried_state import StateMode
+from elmo.embedding.carried_state import StateMode, warm_state
 from elmo.errors import CheckpointError, ConfigError, InputError, check_choice
 from elmo.pretrain.objective import DirectionInputs, ModelInputs, run_bilm
 from elmo.pretrain.perplexity import Perplexity, SharedPerplexity
@@ -94,10 +94,7 @@ class Scorer:
         softmax, self.vocabulary = softmax_of(model, source=source)
         self.softmax = WordSoftmax(softmax.weight.to(self.device), softmax.bias.to(self.device))
         check_choice("state", state, get_args(StateMode))
-        if state == "warm" and model.warm_state is None:
-            raise ConfigError(f"{source} has no warm state (elmo convert --warm-text makes one); use reset or carry.")
-        self.state = state
-        self._warm = None if state != "warm" or model.warm_state is None else model.warm_state.to(self.device)
+        self.state, self._warm = state, warm_state(model, state, source=source)
         self._special_ids = torch.tensor(self.vocabulary.ids(self.vocabulary.special_tokens), device=self.device)
 
     def restricted(self, words: Sequence[str]) -> Scorer:
