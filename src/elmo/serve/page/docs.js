@@ -4,13 +4,13 @@ import { paint, remembered } from "./theme.js";
 
 paint(remembered());
 
-function resolve(schema, document) {
-  return schema?.$ref ? document.components.schemas[schema.$ref.split("/").at(-1)] : schema;
+function resolve(schema) {
+  return schema?.$ref ? api.components.schemas[schema.$ref.split("/").at(-1)] : schema;
 }
 
 function kind(schema) {
   if (!schema) return "";
-  if (schema.$ref) return kind(resolve(schema, api));
+  if (schema.$ref) return kind(resolve(schema));
   if (schema.properties) return `{${fields(schema).replaceAll("\n", ", ")}}`;
   if (schema.anyOf) return schema.anyOf.map(kind).join(" | ");
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
@@ -33,7 +33,7 @@ const api = await ask("/openapi.json").catch((error) => {
 });
 if (api) main.replaceChildren(...Object.entries(api.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, route]) => {
   const given = route.requestBody?.content?.["application/json"]?.schema;
-  const bodies = (given?.anyOf ?? (given ? [given] : [])).map((each) => resolve(each, api));
+  const bodies = (given?.anyOf ?? (given ? [given] : [])).map(resolve);
   const errors = Object.entries(route.responses).filter(([status]) => Number(status) >= 400);
   return element("section", {}, element("h2", {}, element("code", { class: "method" }, method.toUpperCase()), " ", element("code", {}, path)),
     element("p", {}, route.description ?? ""),

@@ -1,10 +1,8 @@
 // Building and asking: the few lines that every panel needs.
 
-const MOST_WORDS = 500; // each is a button
-
 /** element("td", {title: "x", class: "y", onclick: f}, "text", child) */
 export function element(tag, attributes = {}, ...children) {
-  const svg = ["svg", "g", "circle", "rect", "path", "line", "title", "polygon"].includes(tag);
+  const svg = ["svg", "g", "circle", "rect", "polygon"].includes(tag);
   const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
@@ -45,18 +43,6 @@ export async function serviceInfo(signal) {
   info ??= await ask("/info", undefined, signal);
   return info;
 }
-
-/** Offer both models where the service has two; `state.model` is empty for the first. */
-export async function offerModels(form, state, signal) {
-  const { model_id: first, compare } = await serviceInfo(signal);
-  if (state.model !== compare) state.model = "";
-  const names = [["", first], ...(compare ? [[compare, compare]] : [])];
-  form.model.replaceChildren(...names.map(([value, name]) => element("option", { value, selected: value === state.model }, name)));
-  form.model.parentNode.hidden = !compare;
-}
-
-/** The field of a request that names the model, if it is not the first. */
-export const named = (model) => (model ? { model } : {});
 
 export function say(text) {
   document.getElementById("status").textContent = text;
@@ -101,22 +87,4 @@ export function gallery(panel, state, examples) {
       panel.dispatchEvent(new Event("rerun"));
     },
   }, example.name)));
-}
-
-/** Show the words of `state.text` as buttons, the one at `state.position` pressed; another one reruns the panel. */
-export async function chooseWord(panel, state, signal, shown = (token) => token) {
-  const tokens = (await ask("/tokenize", { inputs: state.text, add_special_tokens: false, ...named(state.model) }, signal))[0].map((token) => token.text);
-  if (tokens.length > MOST_WORDS) throw new Error(`The sentence holds ${tokens.length} words; the most here is ${MOST_WORDS}. Shorten it.`);
-  if (state.position >= tokens.length) state.position = 0;
-  const words = panel.querySelector(".words");
-  const focused = words.contains(document.activeElement);
-  words.replaceChildren(...tokens.map((token, place) => element("button", {
-    type: "button",
-    "aria-pressed": String(place === state.position),
-    onclick: () => {
-      state.position = place;
-      panel.dispatchEvent(new Event("rerun"));
-    },
-  }, shown(token, place))));
-  if (focused) words.children[state.position].focus();
 }

@@ -170,12 +170,10 @@ export function create(panel) {
     state.layer = Number(form.layer.value);
     // The plane beside it stays where it is, but is turned as the new layer is.
     if (answer) planes.forEach((each, place) => move(each, place ? state.beside : state.layer));
-    panel.dispatchEvent(new Event("changed"));
   });
   form.beside.addEventListener("change", () => {
     state.beside = Number(form.beside.value);
     draw();
-    panel.dispatchEvent(new Event("changed"));
   });
   return {
     state, run, request,
