@@ -59,6 +59,8 @@ def test_another_name_is_refused(pair: Server, route: str) -> None:
     assert answer.json()["error"] == "`model` is not served here; this server has 'small' and 'other'."
 
 
-def test_a_model_is_not_compared_with_itself(model_folder: Path) -> None:
+def test_settings_that_do_not_fit_the_models_are_refused(model_folder: Path) -> None:
+    with pytest.raises(ConfigError, match="layers='all' gives one vector for each layer, but routes without"):
+        open_models(ServeSettings(model=str(model_folder), layers="all"))
     with pytest.raises(ConfigError, match="--compare names the model 'small'"):
         open_models(ServeSettings(model=str(model_folder), compare=str(model_folder)))

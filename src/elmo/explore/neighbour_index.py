@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo.embedding.layers import choose_layers
-from elmo.errors import ConfigError, InputError
+from elmo.embedding.layers import choose_layers, refuse_all
+from elmo.errors import InputError
 from elmo.explore import approximate
 from elmo.explore.clusters import unit
 from elmo.explore.layers import LayerStream, Vectors
@@ -81,9 +81,8 @@ def build_index(
 
 def one_vector(vectors: Vectors, layers: str) -> NDArray[np.float32]:
     """The chosen layer, or mix of layers, of each token: (layers, tokens, dim) -> (tokens, dim)."""
+    refuse_all(layers, "an index holds one for each token")
     choice = choose_layers(layers, len(vectors))
-    if choice.form == "all":
-        raise ConfigError("An index holds one vector for each token: choose a layer, 'top', 'average' or 'concat'.")
     return choice.arrange(choice.select(torch.from_numpy(vectors)).numpy())
 
 

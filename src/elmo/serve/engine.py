@@ -19,7 +19,7 @@ import torch
 from elmo.bilm.device import choose_device
 from elmo.checkpoints.pretrained import DEFAULT_MODEL, PretrainedBiLM, load, locate
 from elmo.embedding.embedder import Embedder
-from elmo.embedding.layers import choose_layers
+from elmo.embedding.layers import choose_layers, refuse_all
 from elmo.embedding.word_cache import WordCache
 from elmo.errors import ConfigError
 from elmo.serve.batching import Batcher, Wanted
@@ -53,8 +53,8 @@ def open_models(settings: ServeSettings) -> Models:
     """Open the biLMs and the task models, and refuse settings that do not fit them."""
     device = choose_device(settings.device, precision=settings.precision)
     name, bilm = _open(settings.model or DEFAULT_MODEL, settings, device)
-    if Embedder(bilm, layers=settings.layers, cache=None).layers.form == "all":
-        raise ConfigError("--layers all gives no single vector; choose a layer, average, top, concat or weights.")
+    choose_layers(settings.layers, bilm.config.num_layers)
+    refuse_all(settings.layers, "routes without a `layers` field answer with one")
     tasks: dict[str, TrainedTask] = {}
     for folder in (each for given in settings.tasks for each in task_folders(given)):
         trained = TrainedTask.load(folder).to(device)
