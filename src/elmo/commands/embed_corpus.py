@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import typer
 
 from elmo.commands import options
 from elmo.errors import ConfigError, check_choice
+from elmo.settings import check_number
 
 if TYPE_CHECKING:
     from elmo.scale.job import Engine, RunReport
@@ -64,8 +64,7 @@ def embed_corpus(
     model: options.Model = None,
 ) -> None:
     """Turn a corpus into a folder of Parquet partitions with vectors. The same command resumes a run that stopped."""
-    if not 0 < partitions.partition_mb < math.inf:
-        raise ConfigError(f"--partition-mb is {partitions.partition_mb}; expected a number above 0.")
+    check_number("--partition-mb", partitions.partition_mb, float, above=0)
     engine = _choose(cluster)  # before the model is loaded, because an extra may be missing
     from elmo.scale.arrow import ArrowSettings
     from elmo.scale.job import JobOptions, plan_job, run_job
