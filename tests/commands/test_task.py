@@ -102,7 +102,9 @@ def test_bad_input_gets_one_sentence_and_code_2(data: Path, tmp_path: Path) -> N
     nowhere = [*files, "--device", "nowhere"]
     assert "The device 'nowhere' cannot be used" in refused("train", "named_entities", *nowhere)
     assert not output.exists(), "nothing half written"
-    assert "greater than or equal to 1" in refused("vectors", str(data), "-o", str(output), "--threads", "0")
+    assert "threads is 0; expected a whole number, at least 1" in refused(
+        "vectors", str(data), "-o", str(output), "--threads", "0"
+    )
 
 
 def test_settings_are_printed_as_toml() -> None:

@@ -62,9 +62,7 @@ class Changes:
         from elmo.checkpoints.variants import average, with_fixed_words
 
         if self.average_with:
-            names = [source, *self.average_with]
-            if len(set(names)) < len(names):
-                raise ConfigError(f"--average names a model twice ({', '.join(names)}); expected different models.")
+            options.check_different("--average", [source, *self.average_with])
             others = {name: open_checkpoint(locate(name)) for name in self.average_with}
             checkpoint = average({source: checkpoint, **others})
         if self.words is not None:

@@ -148,9 +148,7 @@ class ModelOptions(ComputeOptions):
 
     def others(self, compare_to: Sequence[str]) -> list[ModelOptions]:
         """The models of --compare-to, on the same device."""
-        names = [self.name, *compare_to]
-        if len(set(names)) < len(names):
-            raise ConfigError(f"--compare-to names a model twice ({', '.join(names)}); expected different models.")
+        check_different("--compare-to", [self.name, *compare_to])
         return [replace(self, model=name) for name in compare_to]
 
 
@@ -224,6 +222,21 @@ def option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     grouped.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     return grouped
+
+
+def check_different(option: str, models: Sequence[str]) -> None:
+    """Refuse an option that names a model again."""
+    if len(set(models)) < len(models):
+        raise ConfigError(f"{option} names a model twice ({', '.join(models)}); expected different models.")
+
+
+def prepare_torch(threads: int) -> None:
+    """Set torch up for training."""
+    import torch
+
+    # Denormal numbers, which are frequent in training, are slower by a factor of ten and more.
+    torch.set_flush_denormal(True)
+    set_threads(threads)
 
 
 def set_threads(threads: int) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from elmo.commands import options
-from elmo.commands.task_training import TaskProgress, TrainingOptions, prepare_torch
+from elmo.commands.task_training import TaskProgress, TrainingOptions
 from elmo.errors import ConfigError
 from elmo.settings import read_settings, to_toml
 from elmo.tasks.catalog import task_names
+from elmo.tasks.static_vectors import VectorSettings, train_vectors
 
 if TYPE_CHECKING:
     from elmo.tasks.trained import TrainedTask
@@ -131,14 +131,7 @@ def settings(
     typer.echo(to_toml(chosen, explain=True), nl=False)
 
 
-@dataclass(frozen=True)
-class VectorTraining:
-    """How static vectors are learned."""
-
-    dim: Annotated[int, typer.Option(min=1, help="The width of a vector.")] = 100
-    min_count: Annotated[int, typer.Option(min=1, help="Rarer words get no vector.")] = 5
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the text.")] = 5
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads; only one thread is reproducible.")] = 2
+VectorOptions = options.settings_group(VectorSettings, "dim", "min_count", "epochs", "threads")
 
 
 @app.command()
@@ -148,14 +141,12 @@ def vectors(
         list[str], typer.Argument(metavar="TEXT...", help="Files or quoted patterns, one sentence per line.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The word2vec text file to write.")],
-    training: VectorTraining,
+    training: VectorOptions,  # type: ignore[valid-type]
     tokenizer: Annotated[
         str | None, typer.Option(help="The tokenizer of raw text. Default: the text is already tokenized.")
     ] = None,
 ) -> None:
     """Learn static word vectors from plain text, for the tasks with and without ELMo."""
-    from elmo.tasks.static_vectors import VectorSettings, train_vectors
-
     chosen = VectorSettings(**vars(training))
     count = train_vectors(
         inputs, output, settings=chosen, tokenizer=tokenizer, say=lambda line: typer.echo(line, err=True)
@@ -177,7 +168,7 @@ def _train(
     from elmo.tasks.catalog import find_task
     from elmo.tasks.job import TaskJob, run
 
-    prepare_torch(training.threads)
+    options.prepare_torch(training.threads)
     task = find_task(name)
     settings = read_settings(task.settings_type, training.config_file or training.preset, overrides=changes)
     bilm = None if training.model == "none" else load(training.model)

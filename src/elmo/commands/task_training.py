@@ -53,15 +53,6 @@ class TrainingOptions:
         return (*vectors, *more, *(self.overrides or ()))
 
 
-def prepare_torch(threads: int) -> None:
-    """Set torch up for training."""
-    import torch
-
-    options.set_threads(threads)
-    # Denormal numbers, which are frequent in training, are slower by a factor of ten and more.
-    torch.set_flush_denormal(True)
-
-
 class TaskProgress:
     """Messages and progress on standard error: bars on a terminal, only messages elsewhere."""
 

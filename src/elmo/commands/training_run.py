@@ -35,15 +35,11 @@ def prepare(compute: options.ComputeOptions) -> tuple[World, Say]:
     # Waiting threads sleep instead of spinning. Where other programs run, spinning costs most of the speed (measured:
     # 300 to 700 tokens/s against 2,300 to 3,900), and elsewhere it gains little.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    import torch
-
+    options.prepare_torch(compute.threads)
     from elmo.bilm.device import choose_device
     from elmo.pretrain.world import World
 
-    # Denormal numbers, which are frequent in training, are slower by a factor of ten and more.
-    torch.set_flush_denormal(True)
     _keep_memory()
-    options.set_threads(compute.threads)
     world = World.join(choose_device(compute.device))
     return world, typer.echo if world.leads else _quiet
 

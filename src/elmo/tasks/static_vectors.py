@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from elmo.errors import InputError, needs
+from elmo.settings import Settings, setting
 from elmo.storage.atomic import atomic_file, writing
 from elmo.storage.digest import content_digest, json_digest
 from elmo.text.inputs import read_sentences
@@ -17,18 +18,15 @@ from elmo.text.inputs.files import find_sources
 
 
 @dataclass(frozen=True)
-class VectorSettings:
+class VectorSettings(Settings):
     """How the vectors are learned."""
 
-    dim: int = 100
-    min_count: int = 5
-    """Rarer words get no vector."""
-    window: int = 5
-    """The number of words on each side that a word predicts."""
-    epochs: int = 5
-    threads: int = 2
+    dim: int = setting(100, "The width of a vector.", at_least=1)
+    min_count: int = setting(5, "Rarer words get no vector.", at_least=1)
+    window: int = setting(5, "The number of words on each side that a word predicts.", at_least=1)
+    epochs: int = setting(5, "Passes over the text.", at_least=1)
+    threads: int = setting(2, "CPU threads; only one thread is reproducible.", at_least=1)
     seed: int = 0
-    """Training is reproducible with one thread only."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import typer
 from elmo.commands import options
 from elmo.commands.measured import Stopwatch
 from elmo.commands.paper.deliver import Output, Result, deliver, save_plot
-from elmo.commands.task_training import TaskProgress, TrainingOptions, prepare_torch
+from elmo.commands.task_training import TaskProgress, TrainingOptions
 from elmo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class TrainerOptions(options.ModelOptions):
         from elmo.checkpoints.pretrained import load
         from elmo.tasks.runs import RunStore, Trainer
 
-        prepare_torch(self.threads)
+        options.prepare_torch(self.threads)
         with TaskProgress() as progress:
             bilm = load(self.model).to(choose_device(self.device))
             yield Trainer(RunStore(self.store), bilm, self.name, progress.begin)
