@@ -1,14 +1,17 @@
-"""Any model as one of a fixed list of words."""
+"""Any model as one of a fixed list of words; which models have a mean."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from elmo.checkpoints.bilm_tf import hdf5
+from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.checkpoints.detect import open_checkpoint
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
-from elmo.checkpoints.variants import with_fixed_words
+from elmo.checkpoints.variants import average, with_fixed_words
+from elmo.errors import ConfigError
 
 SENTENCES = [["The", "bank", "of", "the", "river"], ["café", "东京", "."]]
 
@@ -34,3 +37,16 @@ def test_other_words_are_unknown(golden: Path) -> None:
     assert fixed.vocabulary.id_of("river") == 2
     table = fixed.tensors["token_encoder.word_embedding.weight"]
     assert table.shape == (5, 6) and not table[0].any() and table[1:].any(dim=1).all()
+
+
+def test_models_with_softmaxes_of_different_sizes_have_no_mean(golden: Path) -> None:
+    """Their vocabularies may be unknown: bilm-tf's checkpoints do not hold them."""
+    bilm = open_checkpoint(golden / "allennlp/relu2")
+    width = bilm.config.lstm.projection_dim
+    small, large = (
+        replace(bilm, softmax=SoftmaxWeights(torch.zeros(size, width), torch.zeros(size))) for size in (5, 7)
+    )
+    assert average({"a": small, "b": small}).softmax is not None
+    for other in (large, bilm):
+        with pytest.raises(ConfigError, match="b differs from a"):
+            average({"a": small, "b": other})

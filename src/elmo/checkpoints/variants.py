@@ -27,7 +27,7 @@ def average(models: Mapping[str, Checkpoint]) -> Checkpoint:
     (first_name, first), *others = models.items()
     for name, model in others:
         same = model.config == first.config and model.vocabulary == first.vocabulary
-        if not same or (model.softmax is None) != (first.softmax is None):
+        if not same or _softmax_size(model) != _softmax_size(first):
             raise ConfigError(
                 f"{name} differs from {first_name} in its shape, its softmax or its vocabulary. Average models of one "
                 "training run."
@@ -37,6 +37,10 @@ def average(models: Mapping[str, Checkpoint]) -> Checkpoint:
     means = [_mean([getattr(head, part) for head in heads]) for part in ("weight", "bias")] if heads else []
     # A warm state is only valid for the weights that it was computed with.
     return replace(first, tensors=tensors, softmax=SoftmaxWeights(*means) if heads else None, warm_state=None)
+
+
+def _softmax_size(model: Checkpoint) -> int:
+    return 0 if model.softmax is None else len(model.softmax.bias)
 
 
 def _mean(tensors: Sequence[Tensor]) -> Tensor:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,12 @@ def test_unknown_options_are_ignored_but_kept(copy_of, tmp_path: Path) -> None:
     checkpoint = open_checkpoint(folder)
     hdf5.write(checkpoint, tmp_path / "w.hdf5")
     assert json.loads((tmp_path / "w_options.json").read_text())["n_train_tokens"] == 768648884
+
+
+def test_a_card_of_a_users_own_is_not_taken_for_options(golden: Path, tmp_path: Path) -> None:
+    checkpoint = replace(open_checkpoint(golden / "allennlp/relu2"), card={"options": "see the paper"})
+    hdf5.write(checkpoint, tmp_path / "w.hdf5")
+    assert json.loads((tmp_path / "w_options.json").read_text()).keys() == {"lstm", "char_cnn"}
 
 
 def test_missing_options_take_bilms_defaults(copy_of) -> None:

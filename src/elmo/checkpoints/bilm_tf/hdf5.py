@@ -87,7 +87,8 @@ def write(checkpoint: Checkpoint, target: Path, *, replace: bool | None = None) 
         with checked_hdf5(staged[0]) as file:
             for name, array in write_arrays(checkpoint.config, checkpoint.tensors):
                 file.create_dataset(name, data=array)
-        plain = options_from_config(checkpoint.config, others=checkpoint.card.get("options", {}))
+        others = checkpoint.card.get("options")  # a user's own card may hold anything under this name
+        plain = options_from_config(checkpoint.config, others=others if isinstance(others, dict) else {})
         write_atomic(staged[1], json.dumps(plain, indent=2) + "\n")
         for path in staged[2:]:
             assert checkpoint.vocabulary is not None
