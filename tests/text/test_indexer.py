@@ -40,6 +40,13 @@ def test_a_string_is_not_split_into_letters() -> None:
         INDEXER.batch(["hello there"])
 
 
+@pytest.mark.parametrize("sentences", [[[["a"]]], [[{"a": 1}]], [[1]], [1]])
+@pytest.mark.parametrize("markers", [True, False])
+def test_what_is_not_lists_of_strings_is_refused(sentences: list[object], markers: bool) -> None:
+    with pytest.raises(InputError, match="expected"):
+        INDEXER.batch(sentences, markers=markers)
+
+
 def test_a_batch_moves_to_a_device_completely() -> None:
     moved = INDEXER.batch([["a"]]).to("meta")
     assert {moved.positions.device, moved.lengths.device, moved.words.characters.device} == {torch.device("meta")}

@@ -93,10 +93,13 @@ class TokenIndexer:
 
     def positions(self, sentences: Iterable[Sequence[str]], *, markers: bool = True) -> WordPositions:
         """The distinct words of token lists and where each stands; `markers=False` if the lists hold them already."""
-        found = number_words(
-            [self.begin_sentence, *sentence, self.end_sentence] if markers else sentence
-            for sentence in map(_checked, sentences)
-        )
+        try:
+            found = number_words(
+                [self.begin_sentence, *sentence, self.end_sentence] if markers else sentence
+                for sentence in map(_checked, sentences)
+            )
+        except TypeError as error:  # such as that of a list, which has no hash, in the place of a token
+            raise InputError(f"Cannot read the tokens ({error}); expected a list of strings per sentence.") from error
         if wrong := [token for token in found.words if not isinstance(token, str)]:
             raise InputError(
                 f"A token is {type(wrong[0]).__name__} ({str(wrong[0])[:40]!r}); expected a string. Give the words "
