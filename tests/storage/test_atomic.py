@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,16 @@ def test_a_full_disk_is_one_error_that_names_the_file(tmp_path: Path) -> None:
     ):
         Path("/dev/full").write_text("x")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("path", [Path("a\0b"), Path("a\0b/c")])
+@pytest.mark.parametrize("open_for_writing", [atomic_file, atomic_folder, staging_folder])
+def test_a_null_character_in_a_path_is_refused(tmp_path: Path, path: Path, open_for_writing: Any) -> None:
+    with pytest.raises(WriteError, match=r"Cannot write .*null character"):
+        check_writable(tmp_path / path)
+    with pytest.raises(WriteError, match=r"Cannot write .*null character"), open_for_writing(tmp_path / path):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_force_is_advised_only_where_there_is_such_an_option(tmp_path: Path) -> None:

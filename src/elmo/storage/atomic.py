@@ -32,6 +32,8 @@ def writing(
 ) -> Iterator[None]:
     """Translate an OSError, such as a full disk, into a WriteError that names `path`."""
     try:
+        if "\0" in str(path):  # otherwise a ValueError of Python's, when the path is first used
+            raise OSError(errno.EINVAL, "its name has a null character")
         yield
     except WriteError:
         raise
@@ -101,7 +103,7 @@ def deleting_empty_folders(folder: Path) -> Iterator[None]:
 def staging_folder(path: Path) -> Iterator[Path]:
     """Yields an empty hidden folder beside `path`, deleted at the end. It is locked: one process uses it at a time."""
     stage = path.with_name(f".{path.name}.partial")
-    with deleting_empty_folders(path.parent), writing(path), locked(path):
+    with writing(path), deleting_empty_folders(path.parent), locked(path):
         _restore(path)
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(parents=True)
