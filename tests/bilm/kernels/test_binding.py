@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,8 @@ import torch
 
 from elmo.bilm.config import BiLMConfig, LstmConfig, WordEmbeddingConfig
 from elmo.bilm.kernels import binding, kernel_info
+from elmo.bilm.kernels.dense import multiply, product
+from elmo.bilm.kernels.packing import PackedMatrix
 from elmo.bilm.model import BiLM
 from elmo.errors import ConfigError
 
@@ -103,3 +105,49 @@ def test_a_forked_child_starts_its_own_threads(variant: str) -> None:
         assert queue.get()
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no limit on memory here")
+@pytest.mark.parametrize("job", ["inference", "training", "product"])
+def test_no_memory_is_an_error_wherever_it_ends(variant: str, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one more free scratch block each time, every allocation of a call is the first that fails once."""
+    import resource
+
+    monkeypatch.setattr(binding, "has_fast_bfloat16", lambda: True)
+    model = make_model()
+    model.precision = "int8"
+    layer, x = torch.nn.Linear(30, 20), torch.rand(50, 30)
+    matrix, out = PackedMatrix(layer.weight, precision="int8"), torch.empty(50, 20)
+    described = product(x, matrix, out=out)
+
+    def train() -> torch.Tensor:
+        model.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            tokens = torch.linspace(-1, 1, 40 * 7 * 6).view(40, 7, 6)
+            model.forward_lstm(tokens, torch.full((40,), 7)).layers.sum().backward()
+        return torch.cat([p.grad.flatten() for p in model.forward_lstm.parameters() if p.grad is not None])
+
+    def multiply_once() -> torch.Tensor:
+        multiply(described)
+        return out.clone()
+
+    jobs: dict[str, Callable[[], torch.Tensor]] = {
+        "inference": lambda: run(model), "training": train, "product": multiply_once,
+    }  # fmt: skip
+    expected = jobs[job]()
+    blocks = [binding.scratch(1 << 20) for _ in range(16)]
+    errors, (soft, hard) = 0, resource.getrlimit(resource.RLIMIT_AS)
+    while blocks:
+        used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+        # Less than a new block takes, which is 4 MB for a moment, and enough for everything else.
+        resource.setrlimit(resource.RLIMIT_AS, (used + (3 << 20), hard))
+        try:
+            found = jobs[job]()
+        except MemoryError:
+            errors += 1
+        else:
+            assert torch.equal(found, expected)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        blocks.pop()
+    assert 0 < errors < 16

@@ -106,16 +106,15 @@ INLINE void convolve_words(const elmo_char_cnn *n, filter_block b, const float *
     }
 }
 
-static int convolve(const elmo_char_cnn *n, int64_t index)
+static void convolve(const elmo_char_cnn *n, int64_t index)
 {
     filter_block b = find_block(n, index);
     float *products = elmo_scratch_take(b.bank->width * n->num_characters * NR * sizeof(float));
-    if (!products) return ELMO_NO_MEMORY;
+    if (!products) return;
     make_products(n, b, products);
     if (n->winner) convolve_words(n, b, products, 1);
     else convolve_words(n, b, products, 0);
     elmo_scratch_give(products);
-    return 0;
 }
 
 /* Gradients of the products: each word's goes to the characters of the window with the maximum. */
@@ -160,13 +159,13 @@ static void factors_backward(const elmo_char_cnn *n, filter_block b, const float
             }
 }
 
-static int convolve_backward(const elmo_char_cnn *n, int64_t index)
+static void convolve_backward(const elmo_char_cnn *n, int64_t index)
 {
     filter_block b = find_block(n, index);
     int64_t products = b.bank->width * n->num_characters * NR, weights = b.bank->width * n->dim * NR;
     float *d_products = elmo_scratch_take(products * sizeof(float));
     float *d_embedding = n->d_embedding + index * n->num_characters * n->dim;
-    if (!d_products) return ELMO_NO_MEMORY;
+    if (!d_products) return;
     memset(d_products, 0, products * sizeof(float));
     memset(d_embedding, 0, n->num_characters * n->dim * sizeof(float));
     memset(b.bank->d_weight + b.number * weights, 0, weights * sizeof(float));
@@ -174,5 +173,4 @@ static int convolve_backward(const elmo_char_cnn *n, int64_t index)
     products_backward(n, b, d_products, b.bank->d_bias + b.number * NR);
     factors_backward(n, b, d_products, d_embedding);
     elmo_scratch_give(d_products);
-    return 0;
 }

@@ -19,7 +19,7 @@ from elmo.bilm.kernels.packing import PackedMatrix, PackedTransposed, packed_mat
 def multiply(*products: ctypes.Structure) -> None:
     """Compute products, together."""
     array = (binding.struct.elmo_product * len(products))(*products)
-    binding.library().elmo_multiply(array, len(products), binding.num_threads())
+    binding.check(binding.library().elmo_multiply(array, len(products), binding.num_threads()))
 
 
 def product(

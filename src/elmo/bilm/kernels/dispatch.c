@@ -159,23 +159,22 @@ void elmo_highway_layer(const elmo_highway *highway, int64_t backward, int64_t n
     elmo_parallel(highway_part, &job, HIGHWAY_PARTS, num_threads);
 }
 
-void elmo_multiply(const elmo_product *products, int64_t count, int64_t num_threads)
+int elmo_multiply(const elmo_product *products, int64_t count, int64_t num_threads)
 {
     if (count < num_threads) {
         product_job job = {products, (num_threads + count - 1) / count};
-        elmo_parallel(product_part, &job, count * job.parts, num_threads);
-        return;
+        return elmo_parallel(product_part, &job, count * job.parts, num_threads);
     }
     /* More pieces than threads, so that a thread on a busy core takes fewer of them. */
     int64_t rows = 0;
     for (int64_t i = 0; i < count; i++) rows = products[i].num_rows > rows ? products[i].num_rows : rows;
     product_job job = {products, (rows + ELMO_PRODUCT_ROWS - 1) / ELMO_PRODUCT_ROWS};
-    elmo_parallel(product_rows, &job, count * job.parts, num_threads);
+    return elmo_parallel(product_rows, &job, count * job.parts, num_threads);
 }
 
 typedef struct {
     const elmo_direction *directions;
-    int64_t groups, *failed;
+    int64_t groups;
 } forward_job;
 
 /* A group takes every `groups`th row, so that long and short sentences are spread evenly. */
@@ -185,14 +184,11 @@ static void forward_part(void *context, int64_t index)
     elmo_direction d = j->directions[index / j->groups];
     int64_t group = index % j->groups, count = 0;
     int64_t *rows = elmo_scratch_take((d.num_rows + 1) * sizeof(int64_t));
-    if (!rows) {
-        j->failed[0] = 1;
-        return;
-    }
+    if (!rows) return;
     for (int64_t r = group; r < d.num_rows; r += j->groups) rows[count++] = d.rows ? d.rows[r] : r;
     d.rows = rows;
     d.num_rows = count;
-    if (count && chosen->forward(&d)) j->failed[0] = 1;
+    if (count) chosen->forward(&d);
     elmo_scratch_give(rows);
 }
 
@@ -242,41 +238,40 @@ int elmo_forward(elmo_direction *directions, int64_t count, int64_t num_threads)
     enum { MOST = 4, ROWS_PER_GROUP = 16 };
     elmo_product products[MOST];
     void *made[MOST] = {0}, *lists[MOST] = {0};
-    int64_t to_make = 0, failed = 0, groups = num_threads / count, rows = directions[0].num_rows;
+    int64_t to_make = 0, groups = num_threads / count, rows = directions[0].num_rows;
     if (count > MOST) return ELMO_NO_MEMORY;
     int wrong = check_direction(directions); /* all of them read the same sentences */
-    if (wrong) return wrong;
-    for (int64_t i = 0; i < count; i++) {
-        if (missing_products(&directions[i], &products[i], &made[i], &lists[i])) failed = 1;
-        else to_make += products[i].num_rows;
+    for (int64_t i = 0; i < count && !wrong; i++) {
+        wrong = missing_products(&directions[i], &products[i], &made[i], &lists[i]);
+        if (!wrong) to_make += products[i].num_rows;
     }
-    if (to_make && !failed) elmo_multiply(products, count, num_threads);
+    if (to_make && !wrong) wrong = elmo_multiply(products, count, num_threads);
     if (groups > rows / ROWS_PER_GROUP) groups = rows / ROWS_PER_GROUP;
-    forward_job job = {directions, groups > 1 ? groups : 1, &failed};
-    if (!failed) elmo_parallel(forward_part, &job, count * job.groups, num_threads);
+    forward_job job = {directions, groups > 1 ? groups : 1};
+    if (!wrong) wrong = elmo_parallel(forward_part, &job, count * job.groups, num_threads);
     for (int64_t i = 0; i < count; i++) {
         elmo_scratch_give(lists[i]);
         elmo_scratch_give(made[i]);
         if (made[i]) directions[i].products = 0;
     }
-    return failed ? ELMO_NO_MEMORY : 0;
+    return wrong;
 }
 
 typedef struct {
     const elmo_training *training;
-    int64_t parts, failed;
+    int64_t parts;
 } training_job;
 
 static void train_forward_part(void *context, int64_t part)
 {
-    training_job *j = context;
-    if (chosen->train_forward(j->training, part, j->parts)) j->failed = 1;
+    const training_job *j = context;
+    chosen->train_forward(j->training, part, j->parts);
 }
 
 static void train_backward_part(void *context, int64_t part)
 {
-    training_job *j = context;
-    if (chosen->train_backward(j->training, part, j->parts)) j->failed = 1;
+    const training_job *j = context;
+    chosen->train_backward(j->training, part, j->parts);
 }
 
 static void train_transpose_part(void *context, int64_t part)
@@ -287,8 +282,8 @@ static void train_transpose_part(void *context, int64_t part)
 
 static void train_weights_part(void *context, int64_t part)
 {
-    training_job *j = context;
-    if (chosen->train_weights(j->training, part, j->parts)) j->failed = 1;
+    const training_job *j = context;
+    chosen->train_weights(j->training, part, j->parts);
 }
 
 /* With fewer rows than this, reading the weights takes a thread longer than the time that its work saves. */
@@ -303,19 +298,17 @@ int elmo_train_forward(const elmo_training *training, int64_t num_threads)
 {
     for (int64_t row = 0; row < training->batch; row++)
         if (training->lengths[row] < 0 || training->lengths[row] > training->steps) return ELMO_BAD_LENGTH;
-    training_job job = {training, row_parts(training, num_threads), 0};
-    elmo_parallel(train_forward_part, &job, job.parts, num_threads);
-    return job.failed ? ELMO_NO_MEMORY : 0;
+    training_job job = {training, row_parts(training, num_threads)};
+    return elmo_parallel(train_forward_part, &job, job.parts, num_threads);
 }
 
 int elmo_train_backward(const elmo_training *training, int64_t num_threads)
 {
-    training_job job = {training, row_parts(training, num_threads), 0};
-    elmo_parallel(train_backward_part, &job, job.parts, num_threads);
+    training_job job = {training, row_parts(training, num_threads)};
+    if (elmo_parallel(train_backward_part, &job, job.parts, num_threads)) return ELMO_NO_MEMORY;
     job.parts = num_threads;
     elmo_parallel(train_transpose_part, &job, job.parts, num_threads);
-    elmo_parallel(train_weights_part, &job, job.parts, num_threads);
-    return job.failed ? ELMO_NO_MEMORY : 0;
+    return elmo_parallel(train_weights_part, &job, job.parts, num_threads);
 }
 
 /* Renumbers the characters that occur, from 0 in the order of their ids.  `ids` is [num_words, num_columns]; places past
@@ -346,46 +339,30 @@ int64_t elmo_spell(const int64_t *ids, int64_t num_words, int64_t num_columns, i
     return count;
 }
 
-typedef struct {
-    const elmo_char_cnn *cnn;
-    int64_t failed;
-} cnn_job;
-
-static void convolve_block(void *context, int64_t block)
-{
-    cnn_job *j = context;
-    if (chosen->convolve(j->cnn, block)) j->failed = 1;
-}
-
-static void convolve_backward_block(void *context, int64_t block)
-{
-    cnn_job *j = context;
-    if (chosen->convolve_backward(j->cnn, block)) j->failed = 1;
-}
+static void convolve_block(void *context, int64_t block) { chosen->convolve(context, block); }
+static void convolve_backward_block(void *context, int64_t block) { chosen->convolve_backward(context, block); }
 
 int elmo_convolve(const elmo_char_cnn *cnn, int64_t backward, int64_t num_threads)
 {
-    cnn_job job = {cnn, 0};
-    elmo_parallel(backward ? convolve_backward_block : convolve_block, &job, cnn->num_blocks, num_threads);
-    return job.failed ? ELMO_NO_MEMORY : 0;
+    elmo_task task = backward ? convolve_backward_block : convolve_block;
+    return elmo_parallel(task, (void *)cnn, cnn->num_blocks, num_threads);
 }
 
 typedef struct {
     const elmo_softmax *softmax;
-    int64_t parts, failed;
+    int64_t parts;
 } softmax_job;
 
 static void softmax_task(void *context, int64_t part)
 {
-    softmax_job *j = context;
-    if (chosen->softmax(j->softmax, part, j->parts)) j->failed = 1;
+    const softmax_job *j = context;
+    chosen->softmax(j->softmax, part, j->parts);
 }
 
 int elmo_softmax_loss(const elmo_softmax *softmax, int64_t parts, int64_t num_threads)
 {
-    softmax_job job = {softmax, parts, 0};
-    elmo_parallel(softmax_task, &job, parts, num_threads);
-    return job.failed ? ELMO_NO_MEMORY : 0;
+    softmax_job job = {softmax, parts};
+    return elmo_parallel(softmax_task, &job, parts, num_threads);
 }
 
 /* Sizes of all structures of kernels.h, in its order: a library built from other sources must not be called. */

@@ -7,8 +7,8 @@
 /* Words that are encoded at a time: bounds the memory. */
 enum { WORDS_AT_ONCE = 960 };
 
-static void highway_layer(const elmo_encoder *e, const elmo_gates *w, int64_t rows, float *x, float *sums,
-                          int64_t num_threads)
+static int highway_layer(const elmo_encoder *e, const elmo_gates *w, int64_t rows, float *x, float *sums,
+                         int64_t num_threads)
 {
     int64_t dim = e->cnn.num_filters;
     const elmo_product halves[2] = {
@@ -16,8 +16,9 @@ static void highway_layer(const elmo_encoder *e, const elmo_gates *w, int64_t ro
         {rows, dim, dim, x, dim, w->transform, w->transform_bias, sums + dim, 2 * dim, ELMO_IDENTITY, 0},
     };
     const elmo_highway layer = {.num_rows = rows, .dim = dim, .x = x, .sums = sums, .y = x};
-    elmo_multiply(halves, 2, num_threads);
+    if (elmo_multiply(halves, 2, num_threads)) return ELMO_NO_MEMORY;
     elmo_highway_layer(&layer, 0, num_threads);
+    return 0;
 }
 
 static int encode_words(const elmo_encoder *e, const elmo_char_cnn *cnn, float *sums, float *out, int64_t num_threads)
@@ -25,11 +26,10 @@ static int encode_words(const elmo_encoder *e, const elmo_char_cnn *cnn, float *
     int64_t rows = cnn->num_words, dim = cnn->num_filters;
     if (elmo_convolve(cnn, 0, num_threads)) return ELMO_NO_MEMORY;
     for (int64_t i = 0; i < e->num_highways; i++)
-        highway_layer(e, &e->highways[i], rows, cnn->out, sums, num_threads);
+        if (highway_layer(e, &e->highways[i], rows, cnn->out, sums, num_threads)) return ELMO_NO_MEMORY;
     const elmo_product projection = {rows,          dim,                e->out_dim, cnn->out,   dim,
                                      e->projection, e->projection_bias, out,        e->out_dim, ELMO_IDENTITY, 0};
-    elmo_multiply(&projection, 1, num_threads);
-    return 0;
+    return elmo_multiply(&projection, 1, num_threads);
 }
 
 /* Words given by character ids, [num_words, num_columns], become vectors, [num_words, out_dim]. */

@@ -17,6 +17,7 @@ static void tile_sum(int64_t rows, left_rows a, int64_t start, int64_t inner, in
                      const elmo_matrix *b, int64_t p, int64_t tile, int64_t tiles, const char *next, float *sums,
                      int first)
 {
+    if (!a.rows) return; /* there was no memory to convert them: the result is reported as lost */
     int groups = b->format == ELMO_INT8 || b->format == ELMO_BFLOAT16;
     int64_t terms = groups ? terms_of_group(b->format) : 1, bytes = NR * (b->format == ELMO_FLOAT16 ? 2 : 4);
     int64_t share = (to - from) / terms * bytes / tiles;

@@ -200,16 +200,16 @@ typedef struct {
     void (*convert)(const float *packed, int64_t inner, int64_t num_panels, int64_t format, void *panels, float *scale,
                     int32_t *correction);
     void (*product)(const elmo_product *product, int64_t part, int64_t num_parts);
-    int (*forward)(const elmo_direction *direction);
-    int (*train_forward)(const elmo_training *training, int64_t part, int64_t num_parts);
-    int (*train_backward)(const elmo_training *training, int64_t part, int64_t num_parts);
+    void (*forward)(const elmo_direction *direction);
+    void (*train_forward)(const elmo_training *training, int64_t part, int64_t num_parts);
+    void (*train_backward)(const elmo_training *training, int64_t part, int64_t num_parts);
     void (*train_transpose)(const elmo_training *training, int64_t part, int64_t num_parts);
-    int (*train_weights)(const elmo_training *training, int64_t part, int64_t num_parts);
+    void (*train_weights)(const elmo_training *training, int64_t part, int64_t num_parts);
     void (*highway)(const elmo_highway *highway, int64_t part, int64_t num_parts);
     void (*highway_backward)(const elmo_highway *highway, int64_t part, int64_t num_parts);
-    int (*convolve)(const elmo_char_cnn *cnn, int64_t block);
-    int (*convolve_backward)(const elmo_char_cnn *cnn, int64_t block);
-    int (*softmax)(const elmo_softmax *softmax, int64_t part, int64_t num_parts);
+    void (*convolve)(const elmo_char_cnn *cnn, int64_t block);
+    void (*convolve_backward)(const elmo_char_cnn *cnn, int64_t block);
+    void (*softmax)(const elmo_softmax *softmax, int64_t part, int64_t num_parts);
     void (*activate)(const float *in, float *out, int64_t length, int64_t activation);
 } elmo_variant;
 
@@ -226,7 +226,7 @@ int64_t elmo_layout(void); /* changes with the structures: a library built from 
 void elmo_pack(elmo_packing *packing, int64_t num_threads);
 void elmo_convert(const float *packed, int64_t inner, int64_t num_panels, elmo_matrix *to, int64_t num_threads);
 void elmo_activate(const float *in, float *out, int64_t length, int64_t activation);
-void elmo_multiply(const elmo_product *products, int64_t count, int64_t num_threads);
+int elmo_multiply(const elmo_product *products, int64_t count, int64_t num_threads);
 void elmo_transpose(const float *matrix, int64_t num_rows, int64_t num_columns, int64_t stride, float *out,
                     int64_t out_stride, int64_t num_threads); /* out[c][r] = matrix[r][c] */
 void elmo_highway_layer(const elmo_highway *highway, int64_t backward, int64_t num_threads);
@@ -242,9 +242,10 @@ int elmo_softmax_loss(const elmo_softmax *softmax, int64_t parts, int64_t num_th
 int elmo_encode(const elmo_encoder *e, const int64_t *ids, int64_t num_words, int64_t num_columns, float *out,
                 int64_t num_threads);
 
-/* pool.c: run task(context, 0..num_tasks-1) on up to `num_threads` threads, the caller's included. */
+/* pool.c: run task(context, 0..num_tasks-1) on up to `num_threads` threads, the caller's included.  ELMO_NO_MEMORY if a
+   task took a scratch block and got none: it then does as little as it can. */
 typedef void (*elmo_task)(void *context, int64_t index);
-void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num_threads);
+int elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num_threads);
 
 /* pool.c: memory, aligned to a cache line; NULL if there is none.  Scratch blocks are reused from call to call. */
 void *elmo_map(int64_t bytes);

@@ -131,7 +131,8 @@ static void bf16_row(const float *row, int64_t block, int64_t jump, int64_t inne
     }
 }
 
-/* Rows converted to the format of a right-hand side, in scratch memory (if any) that the caller releases. */
+/* Rows converted to the format of a right-hand side, in scratch memory (if any) that the caller releases; no rows if
+   there was no memory. */
 typedef struct {
     void *memory;
     left_rows rows;
@@ -144,6 +145,7 @@ static converted_rows convert_rows(int64_t num_rows, left_rows a, int64_t inner,
     int is_int8 = b->format == ELMO_INT8;
     int64_t stride = ceil_div(inner * (is_int8 ? 1 : 2), LINE) * LINE + LINE;
     char *memory = elmo_scratch_take(num_rows * (stride + (int64_t)sizeof(char *) + 4) + 2 * LINE), *to = memory;
+    if (!memory) return (converted_rows){0, {0}};
     const float **pointers = (const float **)(memory + num_rows * stride);
     float *scale = (float *)(pointers + num_rows);
     for (int64_t i = 0; i < num_rows; i++, to += stride) {

@@ -131,7 +131,7 @@ static void lay_out(const elmo_direction *d, arena *memory, workspace *s)
 /* The cells before the first step, copied to cell[1], which level 0 reads; h is read in place. */
 static void start_state(const elmo_direction *d, int64_t l, workspace *s)
 {
-    int64_t cells = d->layers[l].num_cells, rows = d->cell_in_row ? d->num_rows : 1;
+    int64_t cells = d->layers[l].num_cells, rows = one_state(d) ? 1 : d->num_rows;
     for (int64_t r = 0; r < rows; r++) {
         float *cell = s->cell[1] + r * s->cell_stride;
         memset(cell, 0, s->cell_stride * sizeof(float));
@@ -247,20 +247,20 @@ static void run_layer(const elmo_direction *d, int64_t l, workspace *s, const fl
     }
 }
 
-static int forward(const elmo_direction *d)
+static void forward(const elmo_direction *d)
 {
     arena count = {0, 0};
     workspace s;
     build_tree(d, &count, &s.tree);
     arena tree_memory = {elmo_scratch_take(count.used), 0};
-    if (!tree_memory.base) return ELMO_NO_MEMORY;
+    if (!tree_memory.base) return;
     build_tree(d, &tree_memory, &s.tree);
     count.used = 0;
     lay_out(d, &count, &s);
     arena memory = {elmo_scratch_take(count.used), 0};
     if (!memory.base) {
         elmo_scratch_give(tree_memory.base);
-        return ELMO_NO_MEMORY;
+        return;
     }
     lay_out(d, &memory, &s);
     const float *below = 0;
@@ -284,5 +284,4 @@ static int forward(const elmo_direction *d)
     }
     elmo_scratch_give(memory.base);
     elmo_scratch_give(tree_memory.base);
-    return 0;
 }

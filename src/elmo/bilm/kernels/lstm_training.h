@@ -307,27 +307,26 @@ static void backward_rows(const elmo_training *t, int64_t first, int64_t last, a
 
 typedef void (*rows_task)(const elmo_training *, int64_t, int64_t, arena *);
 
-static int with_scratch(rows_task task, const elmo_training *t, int64_t part, int64_t parts)
+static void with_scratch(rows_task task, const elmo_training *t, int64_t part, int64_t parts)
 {
     int64_t first = first_row(t, part, parts), last = first_row(t, part + 1, parts);
     arena memory = {0, 0};
     task(t, first, last, &memory);
     memory.base = elmo_scratch_take(memory.used);
-    if (!memory.base) return ELMO_NO_MEMORY;
+    if (!memory.base) return;
     memory.used = 0;
     task(t, first, last, &memory);
     elmo_scratch_give(memory.base);
-    return 0;
 }
 
-static int train_forward(const elmo_training *t, int64_t part, int64_t parts)
+static void train_forward(const elmo_training *t, int64_t part, int64_t parts)
 {
-    return with_scratch(forward_rows, t, part, parts);
+    with_scratch(forward_rows, t, part, parts);
 }
 
-static int train_backward(const elmo_training *t, int64_t part, int64_t parts)
+static void train_backward(const elmo_training *t, int64_t part, int64_t parts)
 {
-    return with_scratch(backward_rows, t, part, parts);
+    with_scratch(backward_rows, t, part, parts);
 }
 
 INLINE int64_t transposed_stride(const elmo_training *t) { return spaced(num_kept(t)); }
@@ -416,7 +415,7 @@ static void projection_weights(const elmo_training *t, weights_space *s, left_ro
     }
 }
 
-static int train_weights(const elmo_training *t, int64_t part, int64_t parts)
+static void train_weights(const elmo_training *t, int64_t part, int64_t parts)
 {
     const elmo_layer *w = &t->layer;
     int64_t width = w->hidden_dim, rows = w->input_dim + width + 1, kept = num_kept(t);
@@ -424,7 +423,7 @@ static int train_weights(const elmo_training *t, int64_t part, int64_t parts)
     arena memory = {0, 0};
     for (int pass = 0; pass < 2; pass++) { /* the first pass only counts the bytes */
         if (pass) memory.base = elmo_scratch_take(memory.used);
-        if (pass && !memory.base) return ELMO_NO_MEMORY;
+        if (pass && !memory.base) return;
         memory.used = 0;
         s.left = carve(&memory, (rows + width) * sizeof(float *));
         s.out = carve(&memory, (rows + width) * sizeof(float *));
@@ -442,5 +441,4 @@ static int train_weights(const elmo_training *t, int64_t part, int64_t parts)
         elmo_scratch_give(projection.memory);
     }
     elmo_scratch_give(memory.base);
-    return 0;
 }

@@ -75,12 +75,16 @@ static struct {
     void *context;
     int64_t num_tasks;
     atomic_llong next;
+    atomic_int failed;
 } job;
+static _Thread_local int lacking; /* whether this thread found no memory since its last job began */
 
 static void run_tasks(void)
 {
     uint64_t before = flush_denormals();
+    lacking = 0;
     for (int64_t i; (i = atomic_fetch_add(&job.next, 1)) < job.num_tasks;) job.task(job.context, i);
+    if (lacking) atomic_store(&job.failed, 1);
     restore_denormals(before);
 }
 
@@ -167,20 +171,22 @@ static int64_t have_workers(int64_t count)
     return num_workers < count ? num_workers : count;
 }
 
-void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num_threads)
+int elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num_threads)
 {
     if (num_threads > num_tasks) num_threads = num_tasks;
     if (num_threads <= 1 || pthread_mutex_trylock(&call)) {
         uint64_t before = flush_denormals();
+        lacking = 0;
         for (int64_t i = 0; i < num_tasks; i++) task(context, i);
         restore_denormals(before);
-        return;
+        return lacking ? ELMO_NO_MEMORY : 0;
     }
     pthread_mutex_lock(&lock);
     job.task = task;
     job.context = context;
     job.num_tasks = num_tasks;
     atomic_store(&job.next, 0);
+    atomic_store(&job.failed, 0);
     wanted = have_workers(num_threads - 1);
     atomic_store(&caller_core, core());
     round_number++;
@@ -194,8 +200,10 @@ void elmo_parallel(elmo_task task, void *context, int64_t num_tasks, int64_t num
     spin_until_changed(&busy, 1, &worker_core); /* returns at once while more than one worker is busy */
     pthread_mutex_lock(&lock);
     while (atomic_load(&busy) > 0) pthread_cond_wait(&finished, &lock);
+    int failed = atomic_load(&job.failed);
     pthread_mutex_unlock(&lock);
     pthread_mutex_unlock(&call);
+    return failed ? ELMO_NO_MEMORY : 0;
 }
 
 /* Blocks are reused because page faults in new memory take much of a small model's time.  A free block that is
@@ -257,7 +265,10 @@ void *elmo_scratch_take(int64_t bytes)
     if (found) found->taken = 1;
     pthread_mutex_unlock(&blocks_lock);
     char *base = found ? found->base : elmo_map(bytes);
-    if (!base) return 0;
+    if (!base) {
+        lacking = 1;
+        return 0;
+    }
     *(int64_t *)base = found ? 0 : bytes; /* bytes to unmap when the block is released */
     return base + HEADER;
 }

@@ -58,6 +58,12 @@ INLINE int64_t word_at(const elmo_direction *d, int64_t row, int64_t step)
     return d->positions[row * d->steps + place];
 }
 
+/* Whether all rows start from the same state. */
+INLINE int one_state(const elmo_direction *d)
+{
+    return !d->hidden_in || (d->hidden_in_row == 0 && d->cell_in_row == 0);
+}
+
 /* Builds the tree; with an arena that only counts bytes, just lays out its arrays. */
 static void build_tree(const elmo_direction *d, arena *memory, prefix_tree *tree)
 {
@@ -69,8 +75,7 @@ static void build_tree(const elmo_direction *d, arena *memory, prefix_tree *tree
     int64_t *table = carve(memory, slots * sizeof(int64_t)), *at = carve(memory, d->num_rows * sizeof(int64_t));
     if (!memory->base) return;
     tree->widest = 0;
-    int shared = !d->hidden_in || (d->hidden_in_row == 0 && d->cell_in_row == 0);
-    for (int64_t r = 0; r < d->num_rows; r++) at[r] = shared ? 0 : r;
+    for (int64_t r = 0; r < d->num_rows; r++) at[r] = one_state(d) ? 0 : r;
     int64_t count = 0;
     for (int64_t t = 0; t < tree->num_levels; t++) {
         int64_t first = tree->level[t] = count;

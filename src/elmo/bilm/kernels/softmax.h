@@ -163,14 +163,14 @@ static void softmax_group(const elmo_softmax *s, int64_t first, int64_t last, so
 }
 
 /* One part of the groups, with its own copy of the gradients of words. */
-static int softmax_part(const elmo_softmax *s, int64_t part, int64_t parts)
+static void softmax_part(const elmo_softmax *s, int64_t part, int64_t parts)
 {
     int64_t groups = ceil_div(s->num_tokens, GROUP * NR);
     softmax_space w;
     arena memory = {0, 0};
     lay_out_softmax(s, &memory, &w); /* only counts */
     memory.base = elmo_scratch_take(memory.used);
-    if (!memory.base) return ELMO_NO_MEMORY;
+    if (!memory.base) return;
     memory.used = 0;
     lay_out_softmax(s, &memory, &w);
     w.d_words = s->d_words + part * s->num_words * s->dim;
@@ -180,5 +180,4 @@ static int softmax_part(const elmo_softmax *s, int64_t part, int64_t parts)
     for (int64_t group = part * groups / parts; group < (part + 1) * groups / parts; group++)
         softmax_group(s, group * GROUP * NR, min64((group + 1) * GROUP * NR, s->num_tokens), &w);
     elmo_scratch_give(memory.base);
-    return 0;
 }
