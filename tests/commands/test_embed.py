@@ -181,7 +181,7 @@ def test_bad_input_gets_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--threads", "-1"], "-1 threads were asked for"),
+        (["--threads", "-1"], "threads is -1; expected"),
         (["--partition-mb", "nan"], "--partition-mb is nan"),
         (["--partition-mb", "inf"], "--partition-mb is inf"),
         (["--tokenizer", "spacy"], "no tokenizer 'spacy'"),

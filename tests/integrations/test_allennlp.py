@@ -168,9 +168,9 @@ def test_options_of_the_file_writer(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="all, top or average"):
         embedder.embed_file(io.StringIO("a\n"), str(out), "middle")
     for batch_size in (0, -1):
-        with pytest.raises(ConfigError, match=f"The batch size is {batch_size}"):
+        with pytest.raises(ConfigError, match=f"batch_size is {batch_size}"):
             embedder.embed_file(io.StringIO("a\n"), str(out), batch_size=batch_size)
-        with pytest.raises(ConfigError, match=f"The batch size is {batch_size}"):
+        with pytest.raises(ConfigError, match=f"batch_size is {batch_size}"):
             list(embedder.embed_sentences([["a"]], batch_size))
 
 

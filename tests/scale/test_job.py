@@ -164,8 +164,8 @@ def test_tokens_may_begin_with_null(folder: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "options", "message"),
     [
-        ({}, {"threads": -1}, "-1 threads were asked for"),
-        ({}, {"threads": 0}, "0 threads were asked for"),
+        ({}, {"threads": -1}, "threads is -1; expected"),
+        ({}, {"threads": 0}, "threads is 0; expected"),
         ({"tokenizer": "spacy"}, {}, "no tokenizer 'spacy'"),
         ({"column": "id"}, {}, "A column was chosen, but .* is read as lines"),
     ],

@@ -70,7 +70,7 @@ def test_hidden_files_of_a_folder_are_passed_over(tmp_path: Path) -> None:
         ("-", {}, ConfigError, "Standard input cannot be cut"),
         ("warp://x/y", {}, ConfigError, "cannot be opened"),
         ("a.txt", {"format": "conll"}, ConfigError, "no input format 'conll'"),
-        ("a.txt", {"num_bytes": 0}, ConfigError, "expected 1 or more"),
+        ("a.txt", {"num_bytes": 0}, ConfigError, "partition_bytes is 0; expected"),
         ("empty.txt", {}, InputError, "nothing to embed"),
         ("bad.parquet", {}, InputError, "cannot be read as Parquet"),
     ],

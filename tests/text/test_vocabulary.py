@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo.errors import InputError
+from elmo.errors import ConfigError, InputError
 from elmo.text.vocabulary import Vocabulary
 
 
@@ -22,7 +22,7 @@ def test_size_and_count_limits() -> None:
     assert Vocabulary.build(counts, min_count=2).words[3:] == ("x", "y")
     assert Vocabulary.build(counts, max_size=4).words[3:] == ("x",)
     assert len(Vocabulary.build(counts, max_size=3)) == 3
-    with pytest.raises(InputError, match="no room"):
+    with pytest.raises(ConfigError, match="max_size is 2"):
         Vocabulary.build(counts, max_size=2)
 
 

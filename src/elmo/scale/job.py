@@ -28,6 +28,7 @@ from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 from elmo.scale.output_folder import OutputFolder
 from elmo.scale.partitions import LOOKS_AT_ONCE, Partition, plan_partitions
 from elmo.scale.rows import RowChoice, choose_rows, read_rows, row_schema
+from elmo.settings import check_number
 from elmo.text.inputs.formats import RowOptions
 from elmo.text.inputs.reader import check_columns
 
@@ -156,8 +157,7 @@ class JobOptions:
     overwrite: bool = False
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ConfigError(f"{self.threads} threads were asked for; a worker needs 1 or more.")
+        check_number("threads", self.threads, int, at_least=1)
 
 
 def plan_job(

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from elmo.errors import ConfigError, InputError
+from elmo.settings import check_number
 from elmo.storage.digest import digest
 from elmo.text.inputs.files import compression_of
 from elmo.text.inputs.reader import choose_format
@@ -64,8 +65,7 @@ def plan_partitions(
     `is_output`: whether a file that was found is written by the runs themselves, and is passed over.
     """
     choose_format("", format)  # reports an unknown format before it looks for the files
-    if num_bytes < 1:
-        raise ConfigError(f"A partition of {num_bytes} bytes was asked for; expected 1 or more.")
+    check_number("partition_bytes", num_bytes, int, at_least=1)
     found = dict.fromkeys(source for given in inputs for source in _find(given))
     sources = [source for source in found if not is_output(source)]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:

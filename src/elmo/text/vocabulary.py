@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 
 from elmo.errors import InputError
+from elmo.settings import check_number
 
 SKIPPED_LINE = "!!!MAXTERMID"
 """Old vocabulary files have this line as the highest word id of another tool; bilm-tf skips it, and it takes no id."""
@@ -70,10 +71,8 @@ class Vocabulary:
         """
         counts = tokens if isinstance(tokens, Mapping) else Counter(tokens)
         special = (cls.begin_sentence, cls.end_sentence, cls.unknown)
-        if max_size is not None and max_size < len(special):
-            raise InputError(
-                f"A vocabulary of {max_size} tokens has no room for {', '.join(special)}; ask for at least 3."
-            )
+        if max_size is not None:
+            check_number("max_size", max_size, int, at_least=len(special))
         kept = [(-count, word) for word, count in counts.items() if count >= min_count and word not in special]
         kept.sort()
         room = None if max_size is None else max_size - len(special)

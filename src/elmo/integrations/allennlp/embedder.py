@@ -18,6 +18,7 @@ from elmo.errors import ConfigError, InputError
 from elmo.integrations.allennlp.bilm import Place, _ElmoBiLm
 from elmo.integrations.allennlp.published import DEFAULT_BATCH_SIZE, DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
 from elmo.integrations.allennlp.text import ELMoTokenCharactersIndexer, batch_to_ids, remove_sentence_boundaries
+from elmo.settings import check_number
 from elmo.storage.atomic import atomic_file
 
 
@@ -57,8 +58,7 @@ class ElmoEmbedder:
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
     ) -> Iterator[np.ndarray]:
-        if batch_size < 1:
-            raise ConfigError(f"The batch size is {batch_size}; expected 1 or more.")
+        check_number("batch_size", batch_size, int, at_least=1)
         remaining = iter(sentences)
         while batch := list(islice(remaining, batch_size)):
             yield from self.embed_batch(batch)

@@ -30,11 +30,11 @@ from torch.func import functional_call
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, as_bilm
 from elmo.embedding.embedder import Embedder
-from elmo.errors import ConfigError
 from elmo.integrations.spacy.docs import embed_docs
 from elmo.integrations.spacy.layer_cache import LayerFile
 from elmo.mix.elmo_layer import check_layers
 from elmo.mix.scalar_mix import ScalarMix
+from elmo.settings import check_number
 from elmo.text.batches import cut_windows
 
 Backprop = Callable[[list[Any]], list[Any]]
@@ -52,8 +52,8 @@ def build_tok2vec(
     bundled model. `layers`: which of the biLM's layers are mixed, 0 being the tokens; none means all. `cache_gb`: how
     much the layers of the training set may take in the folder for temporary files; 0 means no cache.
     """
-    if width < 1 or cache_gb < 0:
-        raise ConfigError(f"width is {width} and cache_gb is {cache_gb}; expected at least 1 and at least 0.")
+    check_number("width", width, int, at_least=1)
+    check_number("cache_gb", cache_gb, float, at_least=0)
     mix: Model[list[Doc], list[Any]] = Model(
         "elmo_mix",
         _mix,
