@@ -1,8 +1,5 @@
 """Filling a model with tensors, and counting what it learns."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -38,21 +35,6 @@ def test_filling_takes_the_tensors_themselves(make_bilm) -> None:
     fill(bilm, tensors, source="a test")
     for name, parameter in bilm.named_parameters():
         assert parameter.data_ptr() == tensors[name].data_ptr()
-
-
-def test_an_empty_model_does_not_import_torchs_compiler() -> None:
-    # Start values for parameters without memory import torch._dynamo, which takes longer than reading a model.
-    code = """
-import sys
-from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig
-from elmo.checkpoints.checkpoint import empty_bilm
-from elmo.text.characters import CharacterScheme
-bilm = empty_bilm(BiLMConfig(LstmConfig(), characters=CharacterScheme.utf8(), char_cnn=CharCnnConfig()))
-assert all(parameter.is_meta for parameter in bilm.parameters())
-print("torch._dynamo" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 def test_filling_names_all_that_is_wrong(make_bilm) -> None:
