@@ -93,7 +93,7 @@ def test_wrong_arguments_get_one_sentence(data: Path, tmp_path: Path) -> None:
     for arguments, message in (
         (["--data", str(tmp_path / "nothing")], "elmo: There is no folder"),
         (["--data", str(data), "--quick", "--preset", "paper"], "elmo: --quick is a plan for the quick presets"),
-        (["--data", str(data), "--only", "table-9"], "elmo: There is no part 'table-9'"),
+        (["--data", str(data), "--only", "table-9"], "elmo: Unknown part of a report 'table-9'"),
         (["--data", str(data), "--ablate", "senses"], "elmo: There is no task 'senses'"),
     ):
         result = subprocess.run(command(*arguments, "-o", str(tmp_path / "report")), capture_output=True, text=True)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo.errors import InputError
+from elmo.errors import ConfigError
 from elmo.paper.report import make_report
 from elmo.paper.study import Study
-from elmo.provenance import collect
 
 MakeStudy = Callable[..., Study]
 
@@ -25,7 +24,7 @@ def test_a_full_report_and_a_second_one_from_its_runs(make_study: MakeStudy, tmp
 
     folder = tmp_path / "report"
     study = make_study(say=said.append, begin=begin)
-    report = make_report(study, folder, provenance=lambda: collect(command="elmo paper report"))
+    report = make_report(study, folder)
 
     titles = [section.title for section in report.sections]
     assert [title.split(":")[0] for title in titles] == [
@@ -49,21 +48,21 @@ def test_a_full_report_and_a_second_one_from_its_runs(make_study: MakeStudy, tmp
 
     said.clear()
     trained.clear()
-    again = make_report(make_study(say=said.append, begin=begin), folder, provenance=collect)
+    again = make_report(make_study(say=said.append, begin=begin), folder)
     assert not trained and all(line.startswith("== ") for line in said), "the second time nothing is computed"
     assert again.claims == report.claims
 
 
 def test_one_part_and_an_unknown_part(make_study: MakeStudy, tmp_path: Path) -> None:
-    report = make_report(make_study(), tmp_path / "report", provenance=collect, parts=("table-5",))
+    report = make_report(make_study(), tmp_path / "report", parts=("table-5",))
     assert [section.title[:7] for section in report.sections] == ["Table 5"]
-    with pytest.raises(InputError, match="no part 'table-9'"):
-        make_report(make_study(), tmp_path / "report", provenance=collect, parts=("table-9",))
+    with pytest.raises(ConfigError, match="Unknown part of a report 'table-9'"):
+        make_report(make_study(), tmp_path / "report", parts=("table-9",))
 
 
 def test_a_report_without_data_lists_missing_files(make_study: MakeStudy, data: Path, tmp_path: Path) -> None:
     shutil.rmtree(data)
     data.mkdir()
-    report = make_report(make_study(), tmp_path / "report", provenance=collect)
+    report = make_report(make_study(), tmp_path / "report")
     assert not report.claims and all(section.missing for section in report.sections)
     assert "Nothing has been measured yet." in (tmp_path / "report" / "report.md").read_text()

@@ -11,7 +11,6 @@ from elmo.paper.plan import Plan
 from elmo.paper.report import make_part, make_report
 from elmo.paper.study import Study
 from elmo.paper.table_4_neighbours import make
-from elmo.provenance import collect
 
 MakeStudy = Callable[..., Study]
 
@@ -67,7 +66,7 @@ def test_a_part_without_its_data_is_left_out(make_study: MakeStudy, data: Path, 
     shutil.rmtree(data / "wsd" / "Evaluation_Datasets")
     (data / "ud" / "EWT" / "x-dev.conllu").write_text("# nothing but a comment\n")
     parts = ("table-4", "table-5", "table-6")
-    table_4, table_5, table_6 = make_report(make_study(), tmp_path / "report", provenance=collect, parts=parts).sections
+    table_4, table_5, table_6 = make_report(make_study(), tmp_path / "report", parts=parts).sections
     assert table_4.tables
     assert "neither a folder Evaluation_Datasets" in table_5.missing[0] and not table_5.tables
     assert "x-dev.conllu contains no labelled token" in table_6.missing[0] and not table_6.tables

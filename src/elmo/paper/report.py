@@ -1,6 +1,6 @@
 """The whole report: every table and figure. It is written after each of them, and resumed after an interruption.
 
-    make_report(study, Path("report"), provenance=collect)
+    make_report(study, Path("report"))
 
 The folder gets report.html (one file with its figures inside), report.md with figures/, and report.json. A second run
 takes the finished results from the store.
@@ -9,18 +9,18 @@ takes the finished results from the store.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import elmo.paper
-from elmo.errors import InputError
+from elmo.errors import InputError, check_choice
 from elmo.paper.page import as_html
 from elmo.paper.section import PaperReport, Section, plain_name, report_markdown
 from elmo.paper.study import Study
-from elmo.provenance import Provenance
+from elmo.provenance import Provenance, collect
 from elmo.storage.atomic import write_atomic
 
 
@@ -42,20 +42,17 @@ def _module(name: str) -> Any:
     return import_module(f"elmo.paper.{_files()[name]}")
 
 
-def make_report(
-    study: Study, folder: Path, *, provenance: Callable[[], Provenance], parts: Sequence[str] | None = None
-) -> PaperReport:
+def make_report(study: Study, folder: Path, *, parts: Sequence[str] | None = None) -> PaperReport:
     """Make some parts, or all, and write the report."""
     names = part_names()
-    unknown = [part for part in parts or () if part not in names]
-    if unknown:
-        raise InputError(f"There is no part {unknown[0]!r} in a report; expected some of {', '.join(names)}.")
+    for part in parts or ():
+        check_choice("part of a report", part, names)
     done: dict[str, Section] = {}
     for name in names:
         if parts is None or name in parts:
             study.say(f"== {name}")
             done[name] = make_part(name, study)
-            report = _report(study, done, provenance())
+            report = _report(study, done, collect())
             write(report, folder)
     return report
 

@@ -77,6 +77,10 @@ class Study:
         overrides = (*vectors, *self.plan.settings_of(task))
         return TaskSetup(task, files, self.plan.preset, overrides=overrides, seeds=self.plan.seeds)
 
+    def bilm_command(self, *words: object) -> str:
+        """A command of `elmo` with this biLM."""
+        return shlex.join(["elmo", *map(str, words), "-m", self.elmo_name])
+
     def command(self, what: str, task: str, *more: str, without: str = "") -> str:
         """The command that computes a task's part of a section; `without` is a setting that it chooses otherwise."""
         setup = self.setup(task)

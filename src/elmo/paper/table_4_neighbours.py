@@ -6,7 +6,6 @@ occurrences of any word, beside the nearest words of its static vector.
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -56,11 +55,8 @@ def make(study: Study) -> Section:
     meanings = _meanings(study, word_map)
     caption = f"The occurrences of “{word}” in SemCor by sense, layer by layer."
     figures, missing = draw("occurrences", caption, lambda maps: draw_word(maps[0], meanings=meanings), [word_map])
-    limit = ("--limit", str(study.plan.neighbour_sentences)) if study.plan.neighbour_sentences else ()
-    commands = (
-        ("build", str(corpus), "-m", study.elmo_name, *limit, *(("--static", static) if static else ()), "-o", "index"),
-        ("query", "index", "--occurrence", found["asked"][0]["place"], "-n", "4"),
-    )
+    limit = ("--limit", study.plan.neighbour_sentences) if study.plan.neighbour_sentences else ()
+    vectors = ("--static", static) if static else ()
     return Section(
         TITLE,
         f"Two occurrences of “{word}” in SemCor in different senses, and the nearest of {found['occurrences']:,} "
@@ -70,8 +66,9 @@ def make(study: Study) -> Section:
         figures=figures,
         claims=(claim(word, found["right"], found["chance"]),),
         commands=(
-            *(shlex.join(("elmo", "neighbours", *words)) for words in commands),
-            shlex.join(("elmo", "similarity", word, str(corpus), "-m", study.elmo_name, "-o", f"{word}.png")),
+            study.bilm_command("neighbours", "build", corpus, *limit, *vectors, "-o", "index"),
+            f"elmo neighbours query index --occurrence {found['asked'][0]['place']} -n 4",
+            study.bilm_command("similarity", word, corpus, "-o", f"{word}.png"),
         ),
         seconds=found["seconds"],
         missing=missing,

@@ -96,7 +96,7 @@ def make(study: Study) -> Section:
     folder, wordnet = study.data.senses(), study.data.wordnet()
     key = {"files": [content_digest(folder), content_digest(wordnet)]}
     found = study.measure("word_senses", key, lambda: measure(study.embedder, folder, wordnet=wordnet))
-    return section(found).made([f"elmo paper senses {folder} --wordnet {wordnet} -m {study.elmo_name}"])
+    return section(found).made([study.bilm_command("paper", "senses", folder, "--wordnet", wordnet)])
 
 
 def section(found: Mapping[str, Any]) -> Section:

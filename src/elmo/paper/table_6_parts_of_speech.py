@@ -74,7 +74,7 @@ def make(study: Study) -> Section:
     found = study.measure(
         "parts_of_speech", key, lambda: measure(study.embedder, labelled_corpora(files, "both"), settings)
     )
-    command = f"elmo paper pos {files[0].parent} -m {study.elmo_name} --epochs {settings.epochs}"
+    command = study.bilm_command("paper", "pos", files[0].parent, "--epochs", settings.epochs)
     return section(found, seed=settings.seed).made([command])
 
 

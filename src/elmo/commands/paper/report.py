@@ -72,7 +72,6 @@ def report(
     from elmo.paper.data import DataFolder
     from elmo.paper.report import make_report
     from elmo.paper.study import Study
-    from elmo.provenance import collect
 
     if not data.is_dir():
         raise InputError(f"There is no folder {data}; expected the folder with the data (docs/reproduce.md).")
@@ -80,7 +79,7 @@ def report(
     parts = _names(only) if only else None
     with studied.trainer(output).training() as train:
         study = Study(train, DataFolder(data), plan, studied.vectors, say=say)
-        made = make_report(study, output, provenance=collect, parts=parts)
+        made = make_report(study, output, parts=parts)
     show_claims(made.sections, titles=True)
     typer.echo(str(output / "report.html"))
 
