@@ -105,7 +105,7 @@ def samples(
 
     setup, parts = runs.setup(name), _shares(shares)
     for change in runs.overrides or ():
-        if change.startswith("training.fraction="):
+        if change.partition("=")[0].strip() == "training.fraction":
             raise ConfigError(f"--set {change} has no effect here: --shares chooses the fractions of the training set.")
     output.check("samples", plot)
     watch = Stopwatch()
