@@ -72,6 +72,25 @@ def test_unknown_options_are_ignored_but_kept(copy_of, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "w_options.json").read_text())["n_train_tokens"] == 768648884
 
 
+@pytest.mark.parametrize("kind", ["never written", "external", "virtual"])
+def test_an_array_that_is_not_in_the_file_is_refused(kind: str, copy_of, tmp_path: Path) -> None:
+    """It would be read as zeros, or from any other file that the user can read."""
+    folder, elsewhere = copy_of("allennlp/relu2"), tmp_path / "elsewhere.h5"
+    with h5py.File(folder / "weights.hdf5", "r+") as weights, h5py.File(elsewhere, "w") as other:
+        name = "CNN_proj/W_proj"
+        other["array"] = array = weights[name][...]
+        del weights[name]
+        if kind == "virtual":
+            layout = h5py.VirtualLayout(array.shape, array.dtype)
+            layout[:] = h5py.VirtualSource(other["array"])
+            weights.create_virtual_dataset(name, layout)
+        else:
+            external = [(str(elsewhere), 0, array.nbytes)] if kind == "external" else None
+            weights.create_dataset(name, array.shape, array.dtype, external=external)
+    with pytest.raises(CheckpointError, match=r"stores 0 bytes for '/CNN_proj/W_proj'"):
+        open_checkpoint(folder)
+
+
 def test_a_card_of_a_users_own_is_not_taken_for_options(golden: Path, tmp_path: Path) -> None:
     checkpoint = replace(open_checkpoint(golden / "allennlp/relu2"), card={"options": "see the paper"})
     hdf5.write(checkpoint, tmp_path / "w.hdf5")

@@ -255,12 +255,14 @@ class _HdfArray:
         self._path, self._dataset = path, dataset
         self.shape: tuple[int, ...] = tuple(dataset.shape or ())
         self.dtype = dataset.dtype
-        self._stored_bytes = dataset.id.get_storage_size()
+        # An array may be stored in any other file that the user can read.
+        elsewhere = dataset.external or dataset.is_virtual
+        self._stored_bytes = 0 if elsewhere else dataset.id.get_storage_size()
 
     def __getitem__(self, key: Any) -> Any:
-        # A file of a few bytes may claim to hold terabytes, all of them the fill value.
+        # A file of a few bytes may claim to hold terabytes, and one that was not completed holds only the fill value.
         needed = math.prod(self.shape) * self.dtype.itemsize
-        if needed > SMALL and needed > MAX_RATIO * self._stored_bytes:
+        if needed > MAX_RATIO * self._stored_bytes and (needed > SMALL or self._stored_bytes == 0):
             found = f"stores {self._stored_bytes:,} bytes for {self._dataset.name!r}, which would grow to {needed:,}"
             refuse(self._path, found, "weights, which hardly compress", "It was not read.")
         with _translated(self._path):
