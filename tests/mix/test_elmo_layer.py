@@ -160,3 +160,9 @@ def test_arguments_out_of_range_are_refused(make_bilm: MakeBilm, arguments: dict
 def test_tokens_that_are_not_words_are_refused(make_bilm: MakeBilm) -> None:
     with pytest.raises(InputError, match=r"A token is int \('1'\); expected a string"):
         ElmoLayer(make_bilm())([[1, 2]])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("arguments", [{"places": 0}, {"dropout": 2}])
+def test_arguments_are_checked_before_the_model_is_opened(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(arguments))} is"):
+        ElmoLayer("./no-such-model", **arguments)

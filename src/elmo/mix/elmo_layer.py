@@ -78,11 +78,10 @@ class ElmoLayer(nn.Module):
         `layers`: which of the biLM's layers are mixed, 0 being the tokens; all by default, (-1,) the last alone.
         """
         super().__init__()
-        bilm = as_bilm(bilm)
-        self.layers = check_layers(layers, bilm.config.num_layers)
         check_number("places", places, int, at_least=1)
         check_number("dropout", dropout, float, at_least=0, at_most=1)
-        self.bilm = bilm
+        self.bilm = as_bilm(bilm)
+        self.layers = check_layers(layers, self.bilm.config.num_layers)
         self.keep_markers = keep_markers
         self.dropout = nn.Dropout(float(dropout))
         self.mixes = nn.ModuleList(ScalarMix(len(self.layers), layer_norm=layer_norm) for _ in range(places))
