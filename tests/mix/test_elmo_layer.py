@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -5,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import HfApi
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError, ConfigError, InputError
@@ -38,6 +40,13 @@ def test_the_bilm_learns_on_request(make_bilm: MakeBilm) -> None:
     assert all(parameter.grad is not None for parameter in layer.bilm.parameters())
 
 
+def test_a_bilm_that_learns_keeps_no_graph_under_no_grad(make_bilm: MakeBilm) -> None:
+    layer = ElmoLayer(make_bilm(), trainable=True)
+    assert layer(SENTENCES).state.hidden.requires_grad
+    with torch.no_grad():
+        assert not layer(SENTENCES).state.hidden.requires_grad
+
+
 def test_dropout_is_applied_only_in_training(make_bilm: MakeBilm) -> None:
     layer = ElmoLayer(make_bilm(), dropout=0.5)
     real = layer.train()(SENTENCES).places[0][0]
@@ -59,6 +68,8 @@ def test_only_chosen_layers_are_mixed(make_bilm: MakeBilm) -> None:
     last = ElmoLayer(bilm, dropout=0.0, layers=(-1,))
     torch.testing.assert_close(last(SENTENCES).places[0], layers[-1])
     assert last.mix_weights() == [[1.0]]
+    first = ElmoLayer(bilm, dropout=0.0, layers=(-3,))
+    torch.testing.assert_close(first(SENTENCES).places[0], layers[0])
     lower = ElmoLayer(bilm, dropout=0.0, layers=(0, 1))
     torch.testing.assert_close(lower(SENTENCES).places[0], layers[:2].mean(dim=0))
     with pytest.raises(ConfigError, match="expected some of 0 to 2"):
@@ -81,6 +92,28 @@ def test_saving_and_loading_keeps_the_outputs(make_bilm: MakeBilm, tmp_path: Pat
     assert again.dropout.p == 0.3 and again.mix_weights() == layer.mix_weights() and again.gammas() == layer.gammas()
     for a, b in zip(layer(SENTENCES).places, again(SENTENCES).places, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("options", "private"), [({}, False), ({"private": True}, True)])
+def test_pushing_uploads_the_mixes_too(
+    make_bilm: MakeBilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], private: bool
+) -> None:
+    created = {}
+
+    def create_repo(self: HfApi, name: str, **options: object) -> str:
+        created.update(options)
+        return f"https://hub.example/{name}"
+
+    def upload_folder(self: HfApi, folder_path: Path, **options: object) -> None:
+        shutil.copytree(folder_path, tmp_path / "uploaded")
+
+    monkeypatch.setattr(HfApi, "create_repo", create_repo)
+    monkeypatch.setattr(HfApi, "upload_folder", upload_folder)
+    layer = ElmoLayer(make_bilm(), places=2)
+    torch.nn.init.normal_(layer.mixes[1].weights)
+    assert layer.push_to_hub("somebody/elmo", **options) == "https://hub.example/somebody/elmo"
+    assert created["private"] is private
+    assert ElmoLayer.from_pretrained(tmp_path / "uploaded").mix_weights() == layer.mix_weights()
 
 
 def test_a_folder_without_mixes_says_what_to_type(make_bilm: MakeBilm, tmp_path: Path) -> None:
