@@ -4,9 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from elmo.bilm.config import WordEmbeddingConfig
 from elmo.checkpoints import hub
+from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.checkpoints.pretrained import BUNDLED_MODELS, DEFAULT_MODEL, PretrainedBiLM, load, locate
 from elmo.errors import CheckpointError
 from elmo.text.vocabulary import Vocabulary
@@ -80,3 +82,19 @@ def test_the_digest_depends_on_the_order_of_the_words_of_a_word_table(make_bilm)
     before = by_characters.digest()
     by_characters.vocabulary = Vocabulary(words)  # of a softmax: no vector depends on it
     assert by_characters.digest() == before
+
+
+def test_the_digest_for_fine_tuning_depends_on_the_softmax_and_its_words(make_bilm) -> None:
+    bilm, words = make_bilm(), Vocabulary(("<S>", "</S>", "<UNK>", "river", "bank"))
+    assert bilm.language_model_digest() == bilm.digest(), "the model has no softmax"
+    zeros = SoftmaxWeights(torch.zeros(len(words), 6), torch.zeros(len(words)))
+    digests = {bilm.digest()}
+    for softmax, vocabulary in (
+        (zeros, words),
+        (replace(zeros, bias=torch.ones(len(words))), words),
+        (zeros, Vocabulary((*words.words[:3], "bank", "river"))),
+        (zeros, replace(words, unknown="river")),
+    ):
+        bilm.softmax, bilm.vocabulary = softmax, vocabulary
+        digests |= {bilm.digest(), bilm.language_model_digest()}
+    assert len(digests) == 5, "one without the softmax, and one for each softmax"

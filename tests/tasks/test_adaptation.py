@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.tasks.adaptation import adapt
+from elmo.text.vocabulary import Vocabulary
 
 MakeBilm = Callable[..., PretrainedBiLM]
 
@@ -49,6 +51,17 @@ def test_a_bilm_is_adapted_once_for_a_text(make_bilm: MakeBilm, tmp_path: Path) 
     for folder in folders:
         assert json.loads((folder / "adapted.json").read_text())["sentences"] == len(SENTENCES)
         assert not (folder / "run").exists()
+
+
+def test_bilms_with_different_softmaxes_do_not_share_an_adaptation(make_bilm: MakeBilm, tmp_path: Path) -> None:
+    first, second = make_bilm(), make_bilm()
+    first.vocabulary = second.vocabulary = Vocabulary.build(word for sentence in SENTENCES for word in sentence)
+    num_words = len(first.vocabulary)
+    first.softmax = SoftmaxWeights(torch.zeros(num_words, 6), torch.zeros(num_words))
+    second.softmax = SoftmaxWeights(torch.ones(num_words, 6), torch.zeros(num_words))
+    assert first.digest() == second.digest()
+    adapted = [adapt(bilm, SENTENCES, tmp_path, epochs=1).bilm for bilm in (first, second)]
+    assert adapted[0].digest() != adapted[1].digest()
 
 
 def test_an_interrupted_adaptation_is_resumed(make_bilm: MakeBilm, tmp_path: Path) -> None:

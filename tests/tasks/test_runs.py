@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError, InputError
 from elmo.storage.digest import content_digest
@@ -23,6 +25,7 @@ from elmo.tasks.named_entities.task import NamedEntitiesSettings
 from elmo.tasks.runs import Run, RunStore, Trainer
 from elmo.tasks.training import Progress
 from elmo.tasks.training_settings import TrainingSettings
+from elmo.text.vocabulary import Vocabulary
 from tasks.named_entities.test_model import make_examples
 from tasks.test_job import write
 
@@ -61,6 +64,20 @@ def test_the_key_is_everything_that_the_score_depends_on(run: Run, tmp_path: Pat
 def test_keys_of_baselines_do_not_depend_on_the_bilm(run: Run) -> None:
     baseline = replace(run, with_elmo=False)
     assert baseline.key("weights") == replace(changed(run, place="both"), with_elmo=False).key("other")
+
+
+def test_the_softmax_is_part_of_the_key_if_the_bilm_is_fine_tuned(
+    run: Run, make_bilm: MakeBilm, tmp_path: Path
+) -> None:
+    plain, with_softmax = make_bilm(), make_bilm()
+    with_softmax.vocabulary = Vocabulary(("<S>", "</S>", "<UNK>"))
+    with_softmax.softmax = SoftmaxWeights(torch.zeros(3, 6), torch.zeros(3))
+    first, second = (Trainer(RunStore(tmp_path), bilm) for bilm in (plain, with_softmax))
+    tuned = changed(run, finetune_epochs=1.0)
+    assert first.key(tuned) != second.key(tuned)
+    assert first.key(run) == second.key(run), "a run without fine-tuning does not read the softmax"
+    baseline = replace(tuned, with_elmo=False)
+    assert first.key(baseline) == second.key(baseline)
 
 
 def test_no_run_is_trained_twice_and_layers_are_computed_once(run: Run, make_bilm: MakeBilm, tmp_path: Path) -> None:

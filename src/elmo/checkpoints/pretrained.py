@@ -62,6 +62,13 @@ class PretrainedBiLM(BiLM):
             self.state_dict(), beside=json.dumps(to_dict(self.config), sort_keys=True) + self._table_words
         )
 
+    def language_model_digest(self) -> str:
+        """A digest of what fine-tuning depends on: the biLM, its softmax and the words of the softmax."""
+        if self.softmax is None or self.vocabulary is None:
+            return self.digest()
+        words = "\n".join((*self.vocabulary.special_tokens, *self.vocabulary.words))
+        return tensor_digest(vars(self.softmax), beside=f"{self.digest()}\n{words}")
+
     def token_encoder_digest(self) -> str:
         """A digest of what a word's vector depends on."""
         return tensor_digest(self.token_encoder.state_dict(), beside=self._table_words)

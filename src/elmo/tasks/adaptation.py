@@ -3,8 +3,8 @@
     made = adapt(bilm, sentences, folder, epochs=2)
     made.bilm, made.facts.perplexity_before, made.facts.perplexity_after
 
-The result is stored in the folder under the digest of biLM, text and number of epochs, so that all seeds share it. An
-interrupted run is resumed. A biLM without a softmax gets a new one for the words of the text.
+The result is stored in the folder under the digest of biLM, softmax, text and number of epochs, so that all seeds share
+it. An interrupted run is resumed. A biLM without a softmax gets a new one for the words of the text.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def adapt(
 ) -> Adapted:
     """Fine-tune on the distinct sentences; `progress` is called with the fraction of the work that is done."""
     lines = [" ".join(sentence) for sentence in dict.fromkeys(map(tuple, sentences)) if sentence]
-    place = folder / f"adapted-{text_digest([f'{bilm.digest()} {epochs}', *lines])}"
+    place = folder / f"adapted-{text_digest([f'{bilm.language_model_digest()} {epochs}', *lines])}"
     with writing(place):
         folder.mkdir(parents=True, exist_ok=True)
     # Runs may share a folder: one process adapts the biLM while the others wait for the lock.

@@ -4,9 +4,10 @@
     results = trainer([Run("sentiment", settings, files, seed=seed) for seed in range(3)])
 
 The paper's tables are made of runs: both arms of the tasks, the ablations, the learning curves. A run's key is
-everything that its score depends on (settings, seed, the content of the files, the biLM's digest), so that tables share
-their runs and no run is trained twice. Results are written atomically; an interrupted training is resumed from its last
-epoch. Several processes may fill one store: each trains runs that no other process is training.
+everything that its score depends on (settings, seed, the content of the files, the biLM's digest and, if the biLM is
+fine-tuned first, that of its softmax), so that tables share their runs and no run is trained twice. Results are written
+atomically; an interrupted training is resumed from its last epoch. Several processes may fill one store: each trains
+runs that no other process is training.
 
 `RunStore` stores any result under any key. Left out: the tables (`elmo.paper`).
 """
@@ -152,11 +153,15 @@ class Trainer:
 
     def key(self, run: Run) -> dict[str, Any]:
         """The run's key with this biLM."""
-        return run.key(self._identity)
+        return run.key(self._language_model if run.settings.elmo.finetune_epochs else self._identity)
 
     @cached_property
     def _identity(self) -> str | None:
         return self.bilm.digest() if self.bilm is not None else None
+
+    @cached_property
+    def _language_model(self) -> str | None:
+        return self.bilm.language_model_digest() if self.bilm is not None else None
 
     @property
     def _layers_folder(self) -> Path:
