@@ -50,15 +50,13 @@ class Perplexity:
     def both(self) -> float:
         return _exp((self.forward_loss + self.backward_loss) / (2 * max(1, self.num_tokens)))
 
+    def perplexities(self) -> dict[str, float]:
+        """The three perplexities, for logs and tables."""
+        return {"forward": self.forward, "backward": self.backward, "both": self.both}
+
     def values(self) -> dict[str, float]:
         """Plain numbers for logs and tables."""
-        return {
-            "forward": self.forward,
-            "backward": self.backward,
-            "both": self.both,
-            "tokens": self.num_tokens,
-            "unknown": self.num_unknown,
-        }
+        return {**self.perplexities(), "tokens": self.num_tokens, "unknown": self.num_unknown}
 
     def __add__(self, other: Perplexity) -> Perplexity:
         return Perplexity(
@@ -92,10 +90,7 @@ class SharedPerplexity:
 
     def values(self, names: Sequence[str]) -> dict[str, Any]:
         """Plain numbers for tables, with the names of the models."""
-        models = {
-            name: {"forward": each.forward, "backward": each.backward, "both": each.both}
-            for name, each in zip(names, self.models, strict=True)
-        }
+        models = {name: each.perplexities() for name, each in zip(names, self.models, strict=True)}
         return {"models": models, "tokens": self.num_tokens, "share": self.share}
 
     def __add__(self, other: SharedPerplexity) -> SharedPerplexity:
