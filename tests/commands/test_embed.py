@@ -423,7 +423,7 @@ def test_low_precision_is_refused_on_other_devices(text: Path, tmp_path: Path, e
     arguments = ["embed", text, "-m", TINY, "-o", tmp_path / "out.npz", "--device", "meta", "--precision", "int8"]
     result = elmo(arguments)
     assert result.code == 2
-    assert "--precision int8 needs the CPU kernels, but the model would run on meta" in result.stderr
+    assert "The precision int8 needs the CPU kernels, but the model would run on meta" in result.stderr
 
 
 def test_vectors_are_mapped_with_align(text: Path, tmp_path: Path, elmo: Callable[..., Result]) -> None:

@@ -18,7 +18,7 @@ def choose_device(name: str | None, *, precision: str = "float32") -> torch.devi
         raise ConfigError(f"The device {name!r} cannot be used: {reason}. Expected cpu, cuda or cuda:1.") from error
     if device.type != "cpu" and precision != "float32":
         raise ConfigError(
-            f"--precision {precision} needs the CPU kernels, but the model would run on {device}. Leave it out, or "
-            "give --device cpu."
+            f"The precision {precision} needs the CPU kernels, but the model would run on {device}. Choose the "
+            "precision float32 or the device cpu."
         )
     return device
