@@ -25,6 +25,7 @@ from elmo.settings import (
     read_settings,
     required,
     setting,
+    split_override,
     to_toml,
 )
 from elmo.tasks.catalog import find_task, task_names
@@ -53,6 +54,11 @@ def test_a_file_and_overrides(tmp_path: Path) -> None:
     path.write_text('name = "x"\n[inner]\nrate = 1\npairs = [[3, 4]]\n[[parts]]\nkind = "b"\n', encoding="utf-8")
     settings = read_settings(Outer, path, overrides=["count=7", "inner.kind=b", "limit=2", "on=false", "maybe.rate=2"])
     assert settings == Outer("x", 7, False, 2, Inner(1.0, "b", ((3, 4),)), Inner(2.0), (Inner(kind="b"),))
+
+
+def test_the_name_of_an_override_is_without_spaces() -> None:
+    assert split_override(" inner . kind = b=c") == ("inner.kind", " b=c")
+    assert read_settings(Outer, overrides=["name=x", " inner . kind = b"]).inner.kind == "b"
 
 
 def test_an_override_that_is_not_toml_is_a_string() -> None:

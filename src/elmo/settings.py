@@ -163,12 +163,23 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def put(plain: dict[str, Any], override: str) -> None:
-    """Set one `a.b=value` in nested dicts; a value that is not TOML is a string."""
+def split_override(override: str) -> tuple[str, str]:
+    """The name and the value's text of one `a.b=value`. Spaces around the keys are no part of the name.
+
+    >>> split_override("training . epochs = 3")
+    ('training.epochs', ' 3')
+    """
     name, equals, text = override.partition("=")
     keys = [key.strip() for key in name.split(".")]
     if not equals or not all(keys):
         raise ConfigError(f"Cannot read the override {override!r}; expected name.name=value.")
+    return ".".join(keys), text
+
+
+def put(plain: dict[str, Any], override: str) -> None:
+    """Set one `a.b=value` in nested dicts; a value that is not TOML is a string."""
+    name, text = split_override(override)
+    keys = name.split(".")
     value = parse_value(text)
     for key in keys[:-1]:
         plain = plain.setdefault(key, {})

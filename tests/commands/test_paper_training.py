@@ -61,7 +61,7 @@ def test_samples_draws_a_curve(task: list[str], tmp_path: Path) -> None:
 def test_bad_arguments_are_refused_before_anything_is_trained(task: list[str], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="separated by commas"):
         elmo("paper", "samples", *task, "--shares", "half")
-    for change in ("training.fraction=0.5", "training.fraction = 0.5"):
+    for change in ("training.fraction=0.5", " training . fraction = 0.5"):
         with pytest.raises(ConfigError, match=f"{re.escape(change)} has no effect here"):
             elmo("paper", "samples", *task, "--set", change)
     with pytest.raises(InputError, match=r"ends in \.png"):

@@ -172,6 +172,16 @@ def test_resume(model: Path) -> None:
             ConfigError,
             "model.lstm.cell_dim=2048 has no effect with -m",
         ),
+        (
+            ["--train", "TEXT", "-o", "out", "-m", "english", "--set", " model.lstm.cell_dim=2048"],
+            ConfigError,
+            "model.lstm.cell_dim=2048 has no effect with -m",
+        ),
+        (
+            ["--train", "TEXT", "-o", "out", "-m", "english", "--set", "model={lstm = {cell_dim = 2048}}"],
+            ConfigError,
+            "model={.*} has no effect with -m",
+        ),
         (["--train", "TEXT", "-o", "out", "--tokenizer", "moses"], ConfigError, "no tokenizer 'moses'"),
         (
             ["--train", "TEXT", "-o", "out", "-m", "english", "--tokenizer", "unicode"],

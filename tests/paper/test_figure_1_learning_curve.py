@@ -48,7 +48,7 @@ def test_the_command_of_a_report_chooses_the_fractions_by_shares_alone(
     make_study: Callable[..., Study], small_plan: Plan
 ) -> None:
     """`elmo paper samples` refuses `--set training.fraction`."""
-    plan = replace(small_plan, task_settings={"entailment": ("training.fraction=0.5", "training.epochs=1")})
+    plan = replace(small_plan, task_settings={"entailment": ("training.fraction = 0.5", "training.epochs=1")})
     (command,) = make(make_study(plan=plan)).commands
     assert "--shares 0.125,0.5" in command and "training.epochs=2" in command, "the user's overrides come last"
     assert "training.fraction" not in command

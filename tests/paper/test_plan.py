@@ -10,9 +10,9 @@ from elmo.paper.plan import Plan, quick_plan, read_plan
 
 
 def test_the_users_settings_replace_the_plans() -> None:
-    plan = replace(quick_plan(), overrides=("training.epochs=1", "training.batch_size=8"))
-    assert plan.settings_of("sentiment") == ("training.fraction=0.5", "training.epochs=1", "training.batch_size=8")
-    assert plan.settings_of("entailment") == ("training.epochs=1", "training.batch_size=8")
+    plan = replace(quick_plan(), overrides=("training.epochs = 1", "training.batch_size=8"))
+    assert plan.settings_of("sentiment") == ("training.fraction=0.5", "training.epochs = 1", "training.batch_size=8")
+    assert plan.settings_of("entailment") == ("training.epochs = 1", "training.batch_size=8")
 
 
 def test_other_tasks_may_be_ablated_and_table_1_has_all() -> None:

@@ -11,7 +11,7 @@ import typer
 from elmo.commands import options
 from elmo.commands.training_run import RunOptions, carry_out, choose_settings, locked_folder, prepare
 from elmo.errors import ConfigError
-from elmo.settings import assignment, to_toml
+from elmo.settings import assignment, split_override, to_toml
 from elmo.text.tokenizer import TOKENIZERS
 
 
@@ -66,8 +66,7 @@ def pretrain(
         return
     if origin.grow and origin.model is None:
         raise ConfigError("--grow needs a model to enlarge: give it with -m.")
-    growing = ("model.lstm", "model.char_cnn") if origin.grow else ()
-    fixed = [each for each in run.overrides or () if each.startswith("model.") and not each.startswith(growing)]
+    fixed = [each for each in run.overrides or () if _is_fixed(each, grow=origin.grow)]
     if fixed and origin.model is not None:
         raise ConfigError(
             f"{fixed[0]} has no effect with -m: the model keeps its shape and its tokenizer. --grow enlarges its lstm "
@@ -87,3 +86,10 @@ def pretrain(
     with locked_folder(run.output, world, new=True):
         carry_out(start.begin(chosen, run.output, world=world, say=say), say)
     world.leave()
+
+
+def _is_fixed(override: str, *, grow: bool) -> bool:
+    """Whether an override sets what the model of -m keeps."""
+    table, *names = split_override(override)[0].split(".")
+    may_grow = not names or names[0] in ("lstm", "char_cnn")
+    return table == "model" and not (grow and may_grow)

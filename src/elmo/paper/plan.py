@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from elmo.settings import Settings, from_dict, put, setting
+from elmo.settings import Settings, from_dict, put, setting, split_override
 from elmo.storage.toml import read_toml
 from elmo.tasks.catalog import find_task, paper_tasks
 from elmo.tasks.static_vectors import VectorSettings
@@ -68,8 +68,8 @@ class Plan:
 
     def settings_of(self, task: str) -> tuple[str, ...]:
         """A task's overrides; the user's own replace the plan's."""
-        chosen = {change.partition("=")[0]: change for change in (*self.task_settings.get(task, ()), *self.overrides)}
-        return tuple(chosen.values())
+        changes = (*self.task_settings.get(task, ()), *self.overrides)
+        return tuple({split_override(change)[0]: change for change in changes}.values())
 
 
 def quick_plan(seeds: int = 1) -> Plan:

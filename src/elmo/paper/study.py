@@ -17,7 +17,7 @@ from elmo.errors import MissingExtraError
 from elmo.paper.data import DataFolder, MissingDataError
 from elmo.paper.plan import Plan
 from elmo.paper.section import plain_name
-from elmo.settings import assignment
+from elmo.settings import assignment, split_override
 from elmo.tasks.runs import Result, TaskSetup, Trainer
 from elmo.tasks.static_vectors import cached_vectors
 
@@ -85,7 +85,7 @@ class Study:
         """The command that computes a task's part of a section; `without` is a setting that it chooses otherwise."""
         setup = self.setup(task)
         files = [("--train", setup.files.train), ("--dev", setup.files.dev), ("--test", setup.files.test or "")]
-        changes = [change for change in self.plan.settings_of(task) if change.partition("=")[0] != without]
+        changes = [change for change in self.plan.settings_of(task) if split_override(change)[0] != without]
         settings = [part for change in changes for part in ("--set", change)]
         words = ["elmo", *what.split(), task, *(part for pair in files for part in pair), *settings]
         words += ["--vectors", self.vectors] if self.vectors else []

@@ -16,6 +16,7 @@ from elmo.commands.measured import Stopwatch
 from elmo.commands.paper.deliver import Output, Result, deliver, save_plot
 from elmo.commands.task_training import TaskProgress, TrainingOptions
 from elmo.errors import ConfigError
+from elmo.settings import split_override
 
 if TYPE_CHECKING:
     from elmo.tasks.runs import TaskSetup, Trainer
@@ -105,7 +106,7 @@ def samples(
 
     setup, parts = runs.setup(name), _shares(shares)
     for change in runs.overrides or ():
-        if change.partition("=")[0].strip() == "training.fraction":
+        if split_override(change)[0] == "training.fraction":
             raise ConfigError(f"--set {change} has no effect here: --shares chooses the fractions of the training set.")
     output.check("samples", plot)
     watch = Stopwatch()
