@@ -1,10 +1,12 @@
 """Filling a model with tensors, and counting what it learns."""
 
+import math
+
 import pytest
 import torch
 
 from elmo.checkpoints.bilm_tf.options import config_from_options
-from elmo.checkpoints.checkpoint import count_parameters, empty_bilm, fill
+from elmo.checkpoints.checkpoint import check_finite, count_parameters, empty_bilm, fill
 from elmo.errors import CheckpointError
 
 # The published option files: name -> (LSTM, projection, highways, parameters without softmax)
@@ -35,6 +37,16 @@ def test_filling_takes_the_tensors_themselves(make_bilm) -> None:
     fill(bilm, tensors, source="a test")
     for name, parameter in bilm.named_parameters():
         assert parameter.data_ptr() == tensors[name].data_ptr()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_values_that_are_not_finite_are_refused(value: float) -> None:
+    with pytest.raises(CheckpointError, match=r"^a test holds NaN or infinite values in b\. Expected finite weights"):
+        check_finite({"a": torch.ones(3), "b": torch.tensor([1.0, value])}, source="a test")
+
+
+def test_finite_values_with_an_infinite_sum_are_accepted() -> None:
+    check_finite({"a": torch.full((3,), 3e38)}, source="a test")
 
 
 def test_filling_names_all_that_is_wrong(make_bilm) -> None:

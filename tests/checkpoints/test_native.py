@@ -158,6 +158,10 @@ def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], dic
             r"a warm state of the shapes \(2, 2, 1, 5\) and \(2, 2, 1, 12\)",
         ),
         (
+            lambda f: change_weights(f, lambda tensors: {"warm_state.cell": torch.full((2, 2, 1, 12), torch.nan)}),
+            "holds NaN or infinite values in warm_state.cell",
+        ),
+        (
             lambda f: change_weights(f, lambda tensors: {f"{min(tensors)}.row_scale": torch.ones(1, 7)}),
             r"holds scales of \(1, 7\).*one per row",
         ),

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from elmo.bilm.config import BiLMConfig, bilm_config
 from elmo.bilm.model import BiLMState
-from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, refuse
+from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, check_finite, refuse
 from elmo.errors import CheckpointError, check_choice
 from elmo.settings import to_dict
 from elmo.storage.atomic import atomic_folder, fsync_path, staging_folder, write_atomic
@@ -182,6 +182,7 @@ def _warm_state(hidden: Tensor, cell: Tensor, config: BiLMConfig, path: Path) ->
     if [hidden.shape, cell.shape] != shapes:
         found = f"holds a warm state of the shapes {tuple(hidden.shape)} and {tuple(cell.shape)}"
         refuse(path, found, f"{shapes[0]} and {shapes[1]}")
+    check_finite(dict(zip(_WARM_STATE, (hidden, cell), strict=True)), source=path)
     return BiLMState(hidden, cell)
 
 

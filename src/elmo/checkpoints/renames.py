@@ -4,8 +4,8 @@ An entry says which of our parameters a stored array holds, and how it is transf
 
     CNN/W_cnn_0  (1, width, dim, filters)  <->  token_encoder.char_cnn.convolutions.0.weight  (filters, dim, width)
 
-Reading is strict: every array in the table must be present with its shape, and errors use the file's own names. The
-tables are in the modules of their formats.
+Reading is strict: every array in the table must be present with its shape and finite values, and errors use the file's
+own names. The tables are in the modules of their formats.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.checkpoints.checkpoint import check_shapes, refuse
+from elmo.checkpoints.checkpoint import check_finite, check_shapes, refuse
 
 
 class StoredArray(Protocol):
@@ -93,5 +93,7 @@ def read_renamed(
     tensors: dict[str, Tensor] = {}
     for rename in table:
         array = np.ascontiguousarray(stored[rename.theirs][...], dtype=np.float32)
-        tensors.update(zip(rename.ours, rename.transform.read(torch.from_numpy(array)), strict=True))
+        tensor = torch.from_numpy(array)
+        check_finite({rename.theirs: tensor}, source=source)
+        tensors.update(zip(rename.ours, rename.transform.read(tensor), strict=True))
     return tensors

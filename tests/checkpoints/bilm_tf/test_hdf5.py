@@ -258,6 +258,14 @@ def test_a_projection_that_allennlp_wrote_is_read(copy_of) -> None:
     assert open_checkpoint(folder).tensors["token_encoder.projection.weight"].eq(0.25).all()
 
 
+def test_nan_in_the_weights_is_refused(copy_of) -> None:
+    folder = copy_of("allennlp/relu2")
+    with h5py.File(folder / "weights.hdf5", "a") as file:
+        file["CNN_proj/b_proj"][0] = np.nan
+    with pytest.raises(CheckpointError, match="NaN or infinite values in CNN_proj/b_proj"):
+        open_checkpoint(folder)
+
+
 def test_other_vocabularies_beside_the_right_one_do_not_matter(copy_of, golden: Path, assert_same) -> None:
     folder = copy_of("bilm/word")
     (folder / "._vocab.txt").write_bytes(b"\x00\x05\x16\x07 Mac OS X \xff")
