@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from elmo.errors import ConfigError
-from elmo.storage.paths import exists
+from elmo.storage.paths import exists, is_file
 from elmo.storage.toml import parse_value, read_toml
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ def read_settings(
 def find_file(kind: type[Settings], source: str | Path) -> Path:
     """The file of a preset's name; a path is returned unchanged."""
     path = Path(source)
-    if path.suffix == ".toml" or kind.presets is None or (exists(path) and path.is_file()):
+    if path.suffix == ".toml" or kind.presets is None or is_file(path):
         return path
     preset = kind.presets / f"{source}.toml"
     if not exists(preset):

@@ -30,6 +30,12 @@ def test_bytes_that_are_not_utf8_are_refused_with_the_line(tmp_path: Path) -> No
         list(numbered_lines(path))
 
 
+@pytest.mark.parametrize("name", ["missing.txt", "x" * 300])
+def test_a_missing_file_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="There is no file"):
+        numbered_lines(tmp_path / name)
+
+
 def test_a_row_of_another_width_is_refused(tmp_path: Path) -> None:
     block = [Row("x", 3, ("a", "b")), Row("x", 4, ("a",))]
     with pytest.raises(InputError, match=r"x, line 4: found 1 columns; expected 2, like the sentence's first line 3\."):

@@ -11,3 +11,8 @@ def exists(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file."""
+    return exists(path) and path.is_file()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
 from elmo.errors import InputError
+from elmo.storage.paths import is_file
 from elmo.text.inputs.files import ReadProgress, Source, read_lines, read_whole
 from elmo.text.tokenizer import tokenize
 
@@ -94,7 +95,7 @@ def whole_text(path: Path | str) -> str:
 def _source(path: Path | str) -> Source:
     if str(path) == "-":
         return Source(None)
-    if not Path(path).is_file():
+    if not is_file(Path(path)):
         raise InputError(f"There is no file {path}. Check the path.")
     return Source(Path(path))
 
