@@ -1,5 +1,6 @@
 """Record batches in, record batches out: the rows, their order, their vectors, the memory."""
 
+import inspect
 import pickle
 import subprocess
 import sys
@@ -27,7 +28,7 @@ def as_arrays(column: "pa.ChunkedArray", dtype: str = "float32") -> list[np.ndar
 
 
 def test_rows_keep_their_order_and_their_columns(folder: str) -> None:
-    result = ArrowEmbedder(ArrowSettings(folder))(table())
+    result = ArrowEmbedder(ArrowSettings(folder, layers="average"))(table())
     assert result.column_names == ["doc", "text", "tokens", "starts", "stops", "vectors"]
     assert result.select(["doc", "text"]) == table()
     expected = Embedder(folder, layers="average").embed([text or "" for text in TEXTS])
@@ -36,6 +37,12 @@ def test_rows_keep_their_order_and_their_columns(folder: str) -> None:
     ):
         assert len(tokens) == len(right), row
         np.testing.assert_allclose(vectors.reshape(right.shape), right, atol=1e-6)
+
+
+def test_the_defaults_are_those_of_the_embedder() -> None:
+    defaults = {name: each.default for name, each in inspect.signature(Embedder).parameters.items()}
+    for name in ("model", "layers", "pooling", "dtype", "tokenizer", "align", "batch_tokens"):
+        assert getattr(ArrowSettings(), name) == defaults[name], name
 
 
 def test_all_layers_pooled_in_half_precision(folder: str) -> None:
@@ -50,15 +57,15 @@ def test_all_layers_pooled_in_half_precision(folder: str) -> None:
 def test_tokens_are_taken_as_they_are(folder: str, kind: "pa.DataType") -> None:
     tokens = [["ein", "Satz"], None, [], ["noch", "einer", "."]]
     given = pa.table({"tokens": pa.array(tokens, kind)})
-    result = ArrowEmbedder(ArrowSettings(folder, column="tokens"))(given)
+    result = ArrowEmbedder(ArrowSettings(folder, column="tokens", layers="top"))(given)
     assert result.column_names == ["tokens", "vectors"]
     assert [len(vectors) for vectors in result["vectors"].to_pylist()] == [2, 0, 0, 3]
 
 
 def test_any_batch_size_gives_the_same_rows(folder: str) -> None:
     texts = TEXTS * 20
-    whole = ArrowEmbedder(ArrowSettings(folder))(table(texts))
-    small = ArrowSettings(folder, max_bytes=2000, batch_tokens=32)
+    whole = ArrowEmbedder(ArrowSettings(folder, layers="top"))(table(texts))
+    small = ArrowSettings(folder, layers="top", max_bytes=2000, batch_tokens=32)
     parts = list(ArrowEmbedder(small).map(table(texts).to_batches(max_chunksize=50)))
     assert len(parts) > 10 and sum(len(part) for part in parts) == len(texts)
     for part in parts:
@@ -70,7 +77,7 @@ def test_any_batch_size_gives_the_same_rows(folder: str) -> None:
 
 
 def test_the_schema_is_known_ahead(folder: str) -> None:
-    for settings in (ArrowSettings(folder), ArrowSettings(folder, layers="all"), ArrowSettings(folder, pooling="mean")):
+    for settings in (ArrowSettings(folder), ArrowSettings(folder, layers="top"), ArrowSettings(folder, pooling="mean")):
         embedder = ArrowEmbedder(settings)
         assert embedder(table()).schema == embedder.schema(table().schema)
         assert embedder(table([])).schema == embedder.schema(table([]).schema)
@@ -78,7 +85,7 @@ def test_the_schema_is_known_ahead(folder: str) -> None:
 
 def test_through_parquet_files(folder: str, tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "in.parquet")
-    embedder = ArrowEmbedder(pickle.loads(pickle.dumps(ArrowSettings(folder))))
+    embedder = ArrowEmbedder(pickle.loads(pickle.dumps(ArrowSettings(folder, layers="top"))))
     with pq.ParquetWriter(tmp_path / "out.parquet", embedder.schema(table().schema)) as writer:
         for batch in embedder.map(pq.ParquetFile(tmp_path / "in.parquet").iter_batches(2)):
             writer.write_batch(batch)
@@ -88,7 +95,7 @@ def test_through_parquet_files(folder: str, tmp_path: Path) -> None:
 
 
 def test_invalid_input_is_refused(folder: str) -> None:
-    embedder = ArrowEmbedder(ArrowSettings(folder))
+    embedder = ArrowEmbedder(ArrowSettings(folder, layers="top"))
     for given, expected in (
         (pa.table({"body": ["a"], "n": ["b"]}), "several columns: body, n. Name the one with the text"),
         (pa.table({"text": [1, 2]}), "is int64; expected strings"),

@@ -157,7 +157,8 @@ def test_a_deleted_file_does_not_stop_the_others(folder: str, tmp_path: Path) ->
 
 def test_tokens_may_begin_with_null(folder: str, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": null}\n{"text": ["a", "b"]}\n')
-    run_job(plan_job(ArrowSettings(folder), [str(tmp_path / "in.jsonl")], str(tmp_path / "out")), embed_here)
+    settings = ArrowSettings(folder, layers="top")
+    run_job(plan_job(settings, [str(tmp_path / "in.jsonl")], str(tmp_path / "out")), embed_here)
     assert list(map(len, pq.read_table(tmp_path / "out")["vectors"].to_pylist())) == [0, 2]
 
 

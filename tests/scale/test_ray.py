@@ -22,7 +22,7 @@ def test_a_dataset(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from elmo.scale.ray import embed_dataset
 
     table = pa.table({"n": range(40), "text": [f"Text number {n}." for n in range(40)]})
-    settings = ArrowSettings(folder, pooling="mean")
+    settings = ArrowSettings(folder, layers="average", pooling="mean")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         # A block is one actor's work; repartition would need a CPU, and the two actors have both.

@@ -48,7 +48,7 @@ class ArrowSettings:
     """A path, a bundled name or a Hub name that every worker can open; none means the bundled model."""
     column: str | None = None
     """The column with strings or lists of tokens; default: the one called text, sentence or tokens, or the only one."""
-    layers: LayerSpec = "average"
+    layers: LayerSpec = "all"
     pooling: Pooling | None = None
     dtype: VectorType = "float32"
     precision: str = "float32"
