@@ -241,15 +241,6 @@ def test_a_config_without_vocabulary_cannot_be_a_word_model(make_bilm, tmp_path:
         hdf5.expressible(Checkpoint(config, {}))
 
 
-def test_a_projection_that_bilm_tf_would_ignore_is_not_written(golden: Path, tmp_path: Path) -> None:
-    model = open_checkpoint(golden / "bilm/bare")
-    assert model.config.char_cnn is not None and model.config.char_cnn.num_filters == model.config.lstm.projection_dim
-    model.tensors["token_encoder.projection.weight"][0, 1] = 0.5
-    with pytest.raises(CheckpointError, match="bilm-tf ignores a projection of this shape"):
-        hdf5.write(model, tmp_path / "weights.hdf5")
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_projection_that_allennlp_wrote_is_read(copy_of) -> None:
     folder = copy_of("bilm/bare")
     with h5py.File(folder / "weights.hdf5", "a") as file:

@@ -21,7 +21,7 @@ import h5py
 
 from elmo.bilm.config import BiLMConfig
 from elmo.checkpoints.archive import MAX_RATIO, SMALL
-from elmo.checkpoints.bilm_tf.names import WORD_TABLE, ignores_projection, read_tensors, write_arrays
+from elmo.checkpoints.bilm_tf.names import WORD_TABLE, read_tensors, write_arrays
 from elmo.checkpoints.bilm_tf.options import (
     config_from_options,
     looks_like_options,
@@ -118,8 +118,6 @@ def expressible(checkpoint: Checkpoint) -> BiLMConfig:
         reason = "it spells words in code points, and the hdf5 format knows UTF-8 bytes only"
     elif config.characters is None and checkpoint.vocabulary is None:
         reason = "it is a word-id model without a vocabulary"
-    elif ignores_projection(config, checkpoint.tensors):
-        reason = "it has as many filters as its projection is wide, and bilm-tf ignores a projection of this shape"
     else:
         return config
     raise CheckpointError(

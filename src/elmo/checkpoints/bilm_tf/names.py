@@ -115,19 +115,9 @@ def _with_cell_number(name: str) -> str:
     return re.sub(r"^(RNN_\d+/RNN)/LSTMCell/", r"\1/MultiRNNCell/Cell0/LSTMCell/", name)
 
 
-def ignores_projection(config: BiLMConfig, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether bilm-tf would compute other token vectors than the model, because it has no projection."""
-    return any(not torch.equal(tensors[name].cpu(), each) for name, each in _missing_projection(config).items())
-
-
 def _identity_projection(config: BiLMConfig, stored: Mapping[str, StoredArray]) -> dict[str, Tensor]:
-    """What a file without a projection means. AllenNLP always writes and reads one, so a stored one is read."""
-    return {} if any(name in stored for name in _PROJECTION) else _missing_projection(config)
-
-
-def _missing_projection(config: BiLMConfig) -> dict[str, Tensor]:
     """bilm-tf has no projection if there are as many filters as the token is wide; ours is then the identity."""
     width = config.lstm.projection_dim
-    if config.char_cnn is None or config.char_cnn.num_filters != width:
+    if config.char_cnn is None or config.char_cnn.num_filters != width or any(name in stored for name in _PROJECTION):
         return {}
     return {"token_encoder.projection.weight": torch.eye(width), "token_encoder.projection.bias": torch.zeros(width)}
