@@ -2,37 +2,58 @@
 
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 pa = pytest.importorskip("pyarrow")
 
+from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import ConfigError
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_data_frame(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark")
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    sql = pytest.importorskip("pyspark.sql")
     if shutil.which("java") is None:
         pytest.skip("there is no Java here; make test-all installs it")
-    from pyspark.sql import SparkSession
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # Spark takes the first python3 on the path otherwise
+    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    yield session
+    session.stop()
 
+
+def check_vectors(session: Any, settings: ArrowSettings) -> None:
     from elmo.scale.spark import embed_frame
 
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # Spark takes the first python3 on the path otherwise
     rows = [(n, f"Text number {n}.") for n in range(40)]
-    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    try:
-        frame = session.createDataFrame(rows, "n int, text string").repartition(4)
-        settings = ArrowSettings(folder, layers=[0.2, 0.3, 0.5])
-        mine = sorted(embed_frame(frame, settings).collect(), key=lambda row: row["n"])
-        with pytest.raises(ConfigError, match="no type for half precision"):
-            embed_frame(frame, ArrowSettings(folder, dtype="float16"))
-    finally:
-        session.stop()
+    frame = session.createDataFrame(rows, "n int, text string").repartition(4)
+    mine = sorted(embed_frame(frame, settings).collect(), key=lambda row: row["n"])
     expected = ArrowEmbedder(settings)(pa.table({"text": [text for _, text in rows]})).to_pylist()
     for row, right in zip(mine, expected, strict=True):
         assert row["tokens"] == right["tokens"]
         assert row["vectors"] == [pytest.approx(vector, abs=1e-6) for vector in right["vectors"]]
+
+
+def test_a_data_frame(session: Any, folder: str) -> None:
+    from elmo.scale.spark import embed_frame
+
+    check_vectors(session, ArrowSettings(folder, layers=[0.2, 0.3, 0.5]))
+    frame = session.createDataFrame([(1, "A text.")], "n int, text string")
+    with pytest.raises(ConfigError, match="no type for half precision"):
+        embed_frame(frame, ArrowSettings(folder, dtype="float16"))
+
+
+def test_a_model_that_was_replaced_on_disk_is_opened_again(
+    session: Any, folder: str, make_bilm: Callable[..., PretrainedBiLM]
+) -> None:
+    settings = ArrowSettings(folder, layers="top")
+    check_vectors(session, settings)
+    shutil.rmtree(folder)
+    make_bilm(seed=1).save_pretrained(Path(folder))
+    check_vectors(session, settings)  # by the same Python workers

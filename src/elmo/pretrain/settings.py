@@ -53,7 +53,11 @@ class DataSettings(Settings):
         "<UNK>.",
         above=3,
     )
-    min_count: int = setting(1, "Words with fewer occurrences are left out of the vocabulary.", at_least=1)
+    min_count: int = setting(
+        1,
+        "Words with fewer occurrences are left out of the vocabulary; occurrences count by the weight of their source.",
+        at_least=1,
+    )
     vocabulary: str = setting("", "A vocabulary file instead: one word per line, <S> </S> <UNK> first.")
     batching: Literal["streams", "sentences"] = setting(
         "sentences",

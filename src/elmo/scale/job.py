@@ -96,6 +96,18 @@ class RunReport:
 Engine = Callable[[Job, list[Partition]], Iterable[PartitionReport]]
 
 
+def open_on_worker(settings: ArrowSettings, fingerprint: str) -> ArrowEmbedder:
+    """Open the model on a worker; refuse another one than the run was planned with."""
+    embedder = ArrowEmbedder(settings)
+    found = embedder.fingerprint()
+    if found != fingerprint:
+        raise ConfigError(
+            f"The model {settings.model!r} on this worker ({found}) is not the one that the run was planned "
+            f"with ({fingerprint}). Give every machine the same files, or use a Hub name."
+        )
+    return embedder
+
+
 class PartitionWorker:
     """Holds the open model: one for each process that embeds."""
 
@@ -104,13 +116,7 @@ class PartitionWorker:
 
         torch.set_num_threads(job.threads)
         self.job = job
-        self.embedder = ArrowEmbedder(job.settings)
-        found = self.embedder.fingerprint()
-        if found != job.model_fingerprint:
-            raise ConfigError(
-                f"The model {job.settings.model!r} on this worker ({found}) is not the one that the run was planned "
-                f"with ({job.model_fingerprint}). Give every machine the same files, or use a Hub name."
-            )
+        self.embedder = open_on_worker(job.settings, job.model_fingerprint)
 
     def __call__(self, partition: Partition) -> PartitionReport:
         """Embed and write one partition. Bad input is reported, not raised: trying again would not help."""

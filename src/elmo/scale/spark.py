@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from elmo.errors import ConfigError, needs
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
-from elmo.scale.job import Engine, Job, PartitionReport, PartitionWorker
+from elmo.scale.job import Engine, Job, PartitionReport, PartitionWorker, open_on_worker
 from elmo.scale.partitions import Partition
 
 with needs("pyspark", extra="spark"):
@@ -76,10 +76,12 @@ def embed_frame(frame: Any, settings: ArrowSettings) -> Any:
     if settings.dtype != "float32":
         raise ConfigError("Spark has no type for half precision; use dtype='float32', or write partitions instead.")
     given = frame.limit(0).toArrow().schema
-    schema = _without_fixed_sizes(ArrowEmbedder(settings).schema(given))
+    embedder = ArrowEmbedder(settings)
+    schema = _without_fixed_sizes(embedder.schema(given))
+    fingerprint = embedder.fingerprint()
 
     def embed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in _embedder(settings).map(batches):
+        for batch in _embedder(settings, fingerprint).map(batches):
             yield pa.RecordBatch.from_arrays(
                 [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)], schema=schema
             )
@@ -94,8 +96,9 @@ def _worker(job: Job) -> PartitionWorker:
 
 
 @lru_cache(maxsize=1)
-def _embedder(settings: ArrowSettings) -> ArrowEmbedder:
-    return ArrowEmbedder(settings)
+def _embedder(settings: ArrowSettings, fingerprint: str) -> ArrowEmbedder:
+    """The same for data frames. The fingerprint in the key: a model that was replaced on disk is opened again."""
+    return open_on_worker(settings, fingerprint)
 
 
 def _without_fixed_sizes(schema: pa.Schema) -> pa.Schema:
