@@ -65,7 +65,16 @@ def prepare(folder: Path) -> None:
     shutil.copy(golden / "options.json", folder / "options.json")
     shutil.copy(golden / "weights.hdf5", folder / "weights.hdf5")
     lines = (ROOT / "examples" / "sentences.txt").read_text(encoding="utf-8")
-    for name in ("sentences.txt", "book.txt", "tokens.txt", "text.txt", "domain.txt", "books/one.txt", "texts/a.txt"):
+    for name in (
+        "examples/sentences.txt",
+        "sentences.txt",
+        "book.txt",
+        "tokens.txt",
+        "text.txt",
+        "domain.txt",
+        "books/one.txt",
+        "texts/a.txt",
+    ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(lines, encoding="utf-8")
     (folder / "reviews.csv").write_text("id,text,stars\n1,Good.,5\n2,Bad.,1\n", encoding="utf-8")

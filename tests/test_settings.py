@@ -168,6 +168,12 @@ def test_a_file_starts_from_a_preset(tmp_path: Path) -> None:
     path.write_text("base = 3\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="base is 3; expected the name of another preset"):
         read_settings(PretrainSettings, path)
+    other = tmp_path / "other.toml"
+    for first, second in ((path, path), (path, other)):
+        first.write_text(f'base = "{second}"\n', encoding="utf-8")
+        other.write_text(f'base = "{first}"\n', encoding="utf-8")
+        with pytest.raises(ConfigError, match="which has this file as its own base"):
+            read_settings(PretrainSettings, path)
     with pytest.raises(ConfigError, match=r"There is no preset 'smal'\. Did you mean small\?"):
         read_settings(PretrainSettings, "smal")
     with pytest.raises(ConfigError, match=r"There is no preset 'n+'\. There"):

@@ -144,7 +144,8 @@ def describe(kind: type[Settings], source: str | Path) -> str:
     return str(read_toml(find_file(kind, source)).get("description", ""))
 
 
-def _with_base(kind: type[Settings], path: Path) -> dict[str, Any]:
+def _with_base(kind: type[Settings], path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The file's values over those of its base; `above` are the files that this one is a base of."""
     plain = read_toml(path)
     plain.pop("description", None)
     base = plain.pop("base", None)
@@ -152,7 +153,10 @@ def _with_base(kind: type[Settings], path: Path) -> dict[str, Any]:
         return plain
     if not isinstance(base, str) or kind.presets is None or path == kind.presets / f"{base}.toml":
         raise ConfigError(f"{path}: base is {base!r}; expected the name of another preset.")
-    return _merged(_with_base(kind, find_file(kind, base)), plain)
+    below = find_file(kind, base)
+    if below.resolve() in (path.resolve(), *above):
+        raise ConfigError(f"{path}: base is {base!r}, which has this file as its own base. Name another file.")
+    return _merged(_with_base(kind, below, (*above, path.resolve())), plain)
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

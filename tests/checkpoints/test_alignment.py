@@ -57,7 +57,11 @@ def test_code_in_the_file_does_not_run(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [(torch.eye(3), r"shape \(3, 3\)\. Expected a matrix of \(4, 4\)"), ({"a": 1}, "holds a dict")],
+    [
+        (torch.eye(3), r"shape \(3, 3\)\. Expected a matrix of \(4, 4\)"),
+        ({"a": 1}, "holds a dict"),
+        (torch.full((4, 4), torch.nan), "holds NaN or infinite values"),
+    ],
 )
 def test_a_mapping_of_another_model_is_refused(value: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=message):

@@ -1,5 +1,6 @@
-"""Malicious zips are refused before anything is written."""
+"""Malicious zips are refused before anything is written; others appear complete or not at all."""
 
+import os
 import stat
 import zipfile
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo.checkpoints import archive
-from elmo.checkpoints.archive import unpacked
+from elmo.checkpoints.archive import unpack, unpacked
 from elmo.errors import CheckpointError
 
 
@@ -72,3 +73,37 @@ def test_the_unpacked_folder_is_deleted(tmp_path: Path) -> None:
     with unpacked(zip_with(tmp_path / "m.zip", ("a/b/options.json", b"{}"), ("__MACOSX/x", b""))) as folder:
         assert [file.name for file in folder.iterdir()] == ["options.json"]
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("inside", ["", "a/b/"], ids=["files", "folders"])
+def test_unpacking_deletes_what_a_killed_one_left(inside: str, tmp_path: Path) -> None:
+    archive, folder = zip_with(tmp_path / "m.zip", (f"{inside}options.json", b"{}")), tmp_path / "model"
+    left = tmp_path / ".model.partial" / inside
+    left.mkdir(parents=True)
+    (left / "half.hdf5").write_bytes(b"half")
+    unpack(archive, folder)
+    assert [path.name for path in folder.iterdir()] == ["options.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"m.zip", "model"}
+
+
+def test_an_unpacking_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    archive = zip_with(tmp_path / "m.zip", ("options.json", b"0123456789" * 10))
+    data = bytearray(archive.read_bytes())
+    data[45] ^= 0xFF
+    archive.write_bytes(data)
+    with pytest.raises(CheckpointError, match="Cannot unpack"):
+        unpack(archive, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == [archive]
+
+
+def test_files_are_flushed_before_their_folder_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, fsync, flushed = tmp_path / "model", os.fsync, []
+
+    def watched(descriptor: int) -> None:
+        flushed.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, folder.exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    unpack(zip_with(tmp_path / "m.zip", ("options.json", b"{}"), ("words/vocab.txt", b"a")), folder)
+    assert {("options.json", False), ("vocab.txt", False), ("words", False)} < set(flushed)
+    assert flushed[-1] == (tmp_path.name, True)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import HfApi, constants
+from web_server import serve
 
 from elmo.checkpoints import hub
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
@@ -55,6 +56,36 @@ def test_an_error_without_a_message_is_reported(cache: Path, monkeypatch: pytest
     monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
     with pytest.raises(CheckpointError, match="ConnectionError"):
         load("somebody/elmo-small")
+
+
+@pytest.fixture
+def online(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    for name in ("ELMO_OFFLINE", "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(b"{}", "KeyError: 'id'"), (b"a page", "JSONDecodeError: Expecting value")]
+)
+def test_an_answer_that_the_hubs_client_cannot_read_is_reported(
+    answer: bytes, reason: str, online: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve() as server:
+        server.files["/api/models/somebody/elmo/revision/main"] = answer
+        monkeypatch.setattr(constants, "ENDPOINT", server.address)
+        with pytest.raises(CheckpointError, match=rf"No model called 'somebody/elmo'.*\({reason}"):
+            load("somebody/elmo")
+
+
+@pytest.mark.parametrize(("name", "reason"), [("somebody/elmo", "Connect"), ("a b/c/d", "HFValidationError")])
+def test_an_upload_that_fails_is_one_sentence(
+    name: str, reason: str, online: None, make_bilm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nothing listens there
+    with pytest.raises(CheckpointError, match=rf"Cannot upload to '{name}' \({reason}.*`hf auth login`") as raised:
+        make_bilm().push_to_hub(name, token="hf_none")
+    assert "\n" not in str(raised.value)
 
 
 def test_pushing_uploads_a_folder_that_opens(make_bilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

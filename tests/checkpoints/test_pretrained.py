@@ -33,6 +33,19 @@ def test_a_path_comes_before_a_bundled_name(no_network: None, make_bilm, tmp_pat
     assert load(DEFAULT_MODEL).config == make_bilm().config
 
 
+@pytest.mark.parametrize("name", [DEFAULT_MODEL, f"{DEFAULT_MODEL}.index"], ids=["folder", "TensorFlow's prefix"])
+def test_no_name_is_the_bundled_model_whatever_the_working_directory_holds(
+    name: str, no_network: None, make_bilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == DEFAULT_MODEL:
+        make_bilm().save_pretrained(tmp_path / name)
+    else:
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    assert locate(None) == BUNDLED_MODELS / DEFAULT_MODEL
+    assert locate(DEFAULT_MODEL) == Path(DEFAULT_MODEL), "a name that is given may be a path"
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -335,6 +335,55 @@ def test_progress_on_a_terminal(text: Path, tmp_path: Path) -> None:
     assert b"30,000 sentences, 150,000 tokens" in shown
 
 
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+"""A shell starts processes in the background without Ctrl-C."""
+SMALL_WINDOWS = "import elmo.embedding.embedder as e; e._WINDOW_BYTES = 1 << 20; "
+
+
+def _interrupt(out: Path, *arguments: object, saved: str, stdin: bytes = b"") -> str:
+    """What a command that reads a pipe prints after Ctrl-C, which comes as soon as a file of that pattern is there."""
+    process = subprocess.Popen(
+        command("-", "-m", TINY, "-o", out, *arguments, before=INTERRUPTIBLE + SMALL_WINDOWS + SMALL_PARTS),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None and process.stderr is not None
+    process.stdin.write(stdin)
+    process.stdin.flush()
+    while not list(out.with_name(f"{out.name}.partial").glob(saved)):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    printed = process.stderr.read().decode()  # its input stays open
+    process.stdin.close()
+    assert process.wait() == 130
+    return printed
+
+
+def test_a_run_that_is_stopped_before_anything_is_saved(
+    text: Path, tmp_path: Path, elmo_embed: Callable[..., Result]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    assert elmo_embed("-", "-m", TINY, "-o", out, stdin=b"an older output\n").code == 0
+    printed = _interrupt(out, "--force", saved="settings.json")
+    assert "stopped. No sentence was saved yet; start the command again." in printed and "--resume" not in printed
+    assert len(out.read_text().splitlines()) == 1
+    result = elmo_embed(text, "-m", TINY, "-o", out, "--resume")
+    assert result.code == 0 and "complete already" not in result.stderr
+    assert len(out.read_text().splitlines()) == len(SENTENCES)
+    assert {path.name for path in tmp_path.iterdir()} == {text.name, out.name}
+
+
+def test_a_run_that_is_stopped_later_continues(tmp_path: Path, elmo_embed: Callable[..., Result]) -> None:
+    lines, out = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    _long_text(lines, 1000)
+    printed = _interrupt(out, saved="part-*-*-*", stdin=lines.read_bytes())
+    assert "stopped. Finished sentences are in out.jsonl.partial; continue with --resume." in printed
+    assert not out.exists()
+    assert elmo_embed(lines, "-m", TINY, "-o", out, "--resume").code == 0
+    assert len(out.read_text().splitlines()) == 1000
+
+
 def _long_text(path: Path, count: int) -> None:
     chooser = random.Random(0)
     words = [f"w{number}" for number in range(500)]

@@ -33,3 +33,12 @@ def test_a_sentence_alone_has_no_state_to_carry(state: str) -> None:
 def test_the_gap_is_a_word_of_its_sentence(left: str, right: str, tokens: list[str]) -> None:
     found, place = _around(left, right, "ptb-like")
     assert [*found[:place], "GAP", *found[place + 1 :]] == tokens
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "tokens"),
+    [("我去", "银行", ["我", "去", "GAP", "银", "行"]), ("a gap ", "", ["a", "g", "a", "p", "GAP"])],
+)
+def test_the_gap_is_one_word_among_single_characters(left: str, right: str, tokens: list[str]) -> None:
+    found, place = _around(left, right, "spacy:zh")
+    assert len(found[place]) > 1 and [*found[:place], "GAP", *found[place + 1 :]] == tokens

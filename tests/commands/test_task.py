@@ -11,6 +11,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from elmo.commands import app
+from elmo.storage.locks import locked
 from elmo.tasks.trained import TrainedTask, task_folders
 
 TRAIN = "Ann\tB-PER\nleft\tO\nRome\tB-LOC\n\nBob\tB-PER\nsaw\tO\nNew\tB-LOC\nYork\tI-LOC\n\n" * 8
@@ -58,6 +59,9 @@ def test_a_model_is_trained_evaluated_and_used(data: Path, tmp_path: Path) -> No
     scores = elmo("evaluate", str(tmp_path / "run"), str(data), "-o", str(tmp_path / "p.jsonl"))
     assert json.loads(scores.stdout) == {"f1": 100.0, "precision": 100.0, "recall": 100.0}
     assert len((tmp_path / "p.jsonl").read_text().splitlines()) == 16
+    again = ["evaluate", str(tmp_path / "run"), str(data), "-o", str(tmp_path / "p.jsonl")]
+    assert "exists already" in refused(*again)
+    elmo(*again, "--force")
 
     marked = elmo("predict", str(tmp_path / "run"), stdin="Ann left Rome\n")
     assert marked.stdout == "[PER Ann] left [LOC Rome]\n"
@@ -82,6 +86,24 @@ def test_a_model_is_trained_evaluated_and_used(data: Path, tmp_path: Path) -> No
     ]
     assert written == [["Bob", "saw", "“", "New", "York", "”", "…"], ["Ann", "🎉", "is", "n’t", "in", "Rome"]]
     assert records[0]["tokens"] == ["Bob", "saw", '"', "New", "York", '"', "..."]
+
+
+def test_texts_that_are_too_long_are_refused(data: Path, tmp_path: Path) -> None:
+    train(data, tmp_path / "run", "-m", "none", "--set", "text.max_tokens=6")
+    long = tmp_path / "long.conll"
+    long.write_text("Ann\tB-PER\n" * 7, encoding="utf-8")
+    assert f"{long}, line 1: found a text of 7 tokens" in refused("evaluate", str(tmp_path / "run"), str(long))
+    text = tmp_path / "long.txt"
+    text.write_text("a b c d e f g\n", encoding="utf-8")
+    assert f"{text}, line 1: found a text of 7 tokens" in refused("predict", str(tmp_path / "run"), str(text))
+
+
+def test_two_processes_do_not_train_in_one_folder(data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    files = ["--train", str(data), "--dev", str(data), "-o", str(output), "-m", "none"]
+    with locked(output):
+        assert f"Another process is training in {output}" in refused("train", "named_entities", *files)
+    assert not output.exists()
 
 
 def test_the_baseline_has_no_bilm(data: Path, tmp_path: Path) -> None:

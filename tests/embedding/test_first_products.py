@@ -126,6 +126,7 @@ def test_no_products_for_very_long_words_or_a_training_encoder(bilm: PretrainedB
         with torch.no_grad(), cache.lend_products([word], vectors) as products:
             assert (products is not None) == is_usable
     bilm.train()
+    cache.vectors(["a"])
     with torch.no_grad(), cache.lend_products(["a"], vectors) as products:
         assert products is None
 
@@ -135,3 +136,28 @@ def test_torchs_default_device_changes_nothing(bilm: PretrainedBiLM) -> None:
     vectors = torch.zeros(1, bilm.config.lstm.projection_dim)
     with torch.no_grad(), torch.device("meta"), cache.lend(["a"], vectors) as products:
         assert products is not None and products.slots.is_cpu
+
+
+@pytest.mark.parametrize("module", ["forward_lstm", "backward_lstm", "token_encoder", "token_encoder.projection"])
+def test_a_temporary_hook_leaves_nothing_behind(bilm: PretrainedBiLM, module: str) -> None:
+    """A hook that changes nothing, and one that changes the output while it is there."""
+    expected = Embedder(bilm, cache=0).embed(SENTENCES)
+    embedder = Embedder(bilm)
+    hook = bilm.get_submodule(module).register_forward_hook(lambda *_: None)
+    embedder.embed(SENTENCES)
+    hook.remove()
+    for _ in range(2):
+        for ours, theirs in zip(embedder.embed(SENTENCES), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_hook_on_the_token_encoder_takes_effect_at_once(bilm: PretrainedBiLM) -> None:
+    embedder, plain = Embedder(bilm), Embedder(bilm, cache=0)
+    before = embedder.embed(SENTENCES)
+    hook = bilm.token_encoder.register_forward_hook(lambda module, inputs, output: output * 0)
+    for ours, theirs, old in zip(embedder.embed(SENTENCES), plain.embed(SENTENCES), before, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert not np.array_equal(ours, old)
+    hook.remove()
+    for ours, old in zip(embedder.embed(SENTENCES), before, strict=True):
+        np.testing.assert_array_equal(ours, old)

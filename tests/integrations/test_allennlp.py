@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,14 @@ def test_learned_mixes_over_two_calls(case: str, layer_norm: bool) -> None:
     check(f"{case}_second", module, batch_to_ids(BATCHES[3]))
 
 
+def test_a_mix_that_was_replaced_is_used() -> None:
+    module, ids = fresh(2), batch_to_ids(BATCHES[1])
+    module.scalar_mix_1 = ScalarMix(3, initial_scalar_parameters=[-9e10, 1, -9e10])
+    first, second = module(ids)["elmo_representations"]
+    close(first, fresh()(ids)["elmo_representations"][0].detach().numpy())
+    close(second, np.load(RELU2 / "elmo_module.npz")["only_layer_1_0"])
+
+
 def test_options_of_the_elmo_module() -> None:
     ids = batch_to_ids(BATCHES[1])
     check("plain", fresh(), ids)
@@ -172,6 +182,20 @@ def test_options_of_the_file_writer(tmp_path: Path) -> None:
             embedder.embed_file(io.StringIO("a\n"), str(out), batch_size=batch_size)
         with pytest.raises(ConfigError, match=f"batch_size is {batch_size}"):
             list(embedder.embed_sentences([["a"]], batch_size))
+
+
+def test_a_full_disk_is_one_message(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    (tmp_path / "in.txt").write_text("".join(f"sentence number {row}\n" for row in range(60)))
+    code = (
+        "import resource, sys; from elmo.integrations.allennlp.__main__ import main\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, (8000, {resource.RLIM_INFINITY}))\n"
+        "main(['elmo', 'in.txt', 'out.hdf5', '--all', '--options-file', sys.argv[1], '--weight-file', sys.argv[2]])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *FILES], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "Cannot write out.hdf5: File too large." in done.stderr and "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
 def test_scalar_mix() -> None:

@@ -47,6 +47,8 @@ class Route(BaseHTTPRequestHandler):
             name = "/".join(filter(None, (given.get("organization"), given["name"])))
             self.server.repositories.setdefault(name, {})
             self.answer({"url": f"{self.server.address}/{name}", "name": name})
+        elif parts == ["api", "validate-yaml"]:  # the head of a model card
+            self.answer({"errors": [], "warnings": []})
         elif parts[:2] == ["api", "models"] and parts[4] == "preupload":
             files = json.loads(body)["files"]
             self.answer({"files": [{**one, "uploadMode": "regular", "shouldIgnore": False} for one in files]})
@@ -117,17 +119,37 @@ def hub() -> Iterator[Hub]:
     server.server_close()
 
 
-def test_what_is_pushed_opens_by_its_name(hub: Hub, tmp_path: Path) -> None:
-    """The example as a user runs it; the client finds the small Hub by its own setting."""
+def run(hub: Hub, home: Path, *arguments: object) -> str:
+    """What a Python prints whose client finds the small Hub by its own setting."""
     environment = {
-        **os.environ, "HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path), "HF_TOKEN": "hf_secret",
+        **os.environ, "HF_ENDPOINT": hub.address, "HF_HOME": str(home), "HF_TOKEN": "hf_secret",
         "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     }  # fmt: skip
     environment.pop("HF_HUB_OFFLINE", None)
     done = subprocess.run(
-        [sys.executable, EXAMPLE, "somebody/elmo"], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, (done.stderr[-2000:], hub.unknown)
-    assert f"pushed to {hub.address}/somebody/elmo" in done.stdout and "the same vectors: True" in done.stdout
+    return done.stdout
+
+
+def test_what_is_pushed_opens_by_its_name(hub: Hub, tmp_path: Path) -> None:
+    """The example as a user runs it."""
+    shown = run(hub, tmp_path, EXAMPLE, "somebody/elmo")
+    assert f"pushed to {hub.address}/somebody/elmo" in shown and "the same vectors: True" in shown
     assert {"config.json", "model.safetensors", "vocabulary.txt"} <= set(hub.repositories["somebody/elmo"])
     assert hub.tokens == {"Bearer hf_secret"}
+
+
+def test_transformers_pushes_the_whole_folder(hub: Hub, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    code = (
+        "import sys; from elmo.integrations.transformers import ElmoModel\n"
+        "model = ElmoModel.from_pretrained('english')\n"
+        "model.save_pretrained(sys.argv[1], push_to_hub=True, repo_id='somebody/saved')\n"
+        "model.push_to_hub('somebody/pushed')"
+    )
+    run(hub, tmp_path / "home", "-c", code, tmp_path / "saved")
+    saved = {path.name for path in (tmp_path / "saved").iterdir()}
+    assert {"modeling_elmo.py", "vocabulary.txt", "softmax.safetensors"} <= saved
+    assert set(hub.repositories["somebody/saved"]) == set(hub.repositories["somebody/pushed"]) == saved

@@ -1,6 +1,8 @@
 """Against elmoformanylangs' own numbers (tests/golden)."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -113,4 +115,19 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
         with pytest.raises(SystemExit) as stopped:
             main([*words, *wrong])
         assert stopped.value.code == 2 and wrong[1] in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_a_full_disk_is_one_message(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    (tmp_path / "in.txt").write_text("".join(f"sentence\tnumber\t{row}\n" for row in range(60)))
+    code = (
+        "import resource, sys; from elmo.integrations.many_langs.__main__ import main\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, (8000, {resource.RLIM_INFINITY}))\n"
+        "main(['test', '--input', 'in.txt', '--model', sys.argv[1], '--output_prefix', 'out', '--output_layer', '0,1'])"
+    )
+    model = str(GOLDEN / "efml" / "char_only")
+    done = subprocess.run([sys.executable, "-c", code, model], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "Cannot write out.ly" in done.stderr and "Traceback" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]

@@ -18,6 +18,8 @@ from elmo.errors import ConfigError
 from elmo.integrations.sentence_transformers import Elmo
 from elmo.mix.elmo_layer import ElmoLayer
 
+GOLDEN = Path(__file__).parent.parent / "golden"
+
 
 def sentence_model(elmo: Elmo, pooling: str = "mean") -> SentenceTransformer:
     return SentenceTransformer(modules=[elmo, Pooling(elmo.get_embedding_dimension(), pooling)], device="cpu")
@@ -39,6 +41,17 @@ def test_odd_texts(bilm: PretrainedBiLM) -> None:
     long, cut = model.encode(["one two three four five", "one two three"])
     np.testing.assert_allclose(long, cut, atol=1e-6)
     np.testing.assert_allclose(model.encode(["two"], prompt="one "), model.encode(["one two"]), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["allennlp/relu2", "efml/word_char", "efml/word_only"])
+def test_every_tensor_has_one_row_per_text(texts: list[str], name: str) -> None:
+    """Some losses, and DataParallel, cut all tensors of a batch by text."""
+    elmo = Elmo(GOLDEN / name)
+    features = elmo.preprocess(texts)
+    whole = elmo(features)
+    part = elmo({name: tensor[2:4] for name, tensor in features.items()})
+    for key in ("token_embeddings", "attention_mask"):
+        torch.testing.assert_close(part[key], whole[key][2:4])
 
 
 def test_save_and_load(bilm: PretrainedBiLM, texts: list[str], tmp_path: Path) -> None:

@@ -77,6 +77,19 @@ def test_clone_parameters_and_pickle(folder: Path) -> None:
     np.testing.assert_array_equal(vectorizer.set_params(layers="average").transform(TEXTS), average)
 
 
+def test_settings_that_failed_fail_again(bilm: PretrainedBiLM) -> None:
+    vectorizer = ElmoVectorizer(bilm).fit(TEXTS).set_params(layers=7)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="There is no layer 7"):
+            vectorizer.transform(TEXTS)
+
+
+def test_layers_may_be_numpys(bilm: PretrainedBiLM) -> None:
+    for given, plain in ((np.int64(1), 1), (list(np.array([0.5, 0.25, 0.25], np.float32)), [0.5, 0.25, 0.25])):
+        rows = ElmoVectorizer(bilm, layers=given).transform(TEXTS)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(rows, ElmoVectorizer(bilm, layers=plain).transform(TEXTS))
+
+
 def test_an_opened_model_is_pickled_whole(bilm: PretrainedBiLM) -> None:
     vectorizer = ElmoVectorizer(bilm)
     rows = vectorizer.transform(TEXTS)
@@ -117,6 +130,7 @@ def test_n_jobs_works_in_other_processes(folder: Path) -> None:
         ({"pooling": "sum"}, TEXTS, "Unknown pooling"),
         ({"layers": 7}, TEXTS, "There is no layer 7"),
         ({"layers": " ALL"}, TEXTS, "concat"),
+        ({"layers": None}, TEXTS, "Unknown layers None"),
         ({}, np.array(TEXTS, dtype=object)[:, None], "not a table"),
         ({}, {"text": TEXTS}, "not a table"),
         ({}, "one text", "into a list"),

@@ -149,6 +149,21 @@ def test_the_component_pickles(bilm: PretrainedBiLM, texts: list[str]) -> None:
     np.testing.assert_allclose(pickle.loads(pickle.dumps(pipe))(nlp.make_doc(texts[0])).tensor, expected, atol=1e-6)
 
 
+def test_a_component_is_unpickled_in_another_process(folder: Path, texts: list[str], tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    pipe = ElmoPipe(nlp, model=folder)
+    (tmp_path / "pipe.pickle").write_bytes(pickle.dumps(pipe))
+    code = (
+        "import pickle, spacy, numpy, sys; pipe = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "numpy.save(sys.argv[3], pipe(spacy.blank('en').make_doc(sys.argv[2]))._.elmo)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "pipe.pickle", texts[0], tmp_path / "layers.npy"], check=True
+    )
+    expected = pipe(nlp.make_doc(texts[0]))._.elmo
+    np.testing.assert_allclose(np.load(tmp_path / "layers.npy"), expected, atol=1e-6)
+
+
 def test_errors_reach_spacys_handler(tmp_path: Path, texts: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"doc\._\.elmo"):
         pipeline(TINY, layers="all")

@@ -282,6 +282,29 @@ def test_trainer_saves_what_everything_opens(folder: Path, tmp_path: Path) -> No
     assert [one["word"] for one in several[1]] == ["Anna", "Bob"] and several[0] == []
 
 
+def test_gradient_accumulation_is_one_larger_batch(folder: Path, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    sentences = [["Anna", "saw", "Bob"], ["the", "cat", "sat"], ["Ina", "ran", "home"], ["it", "is", "late"]]
+    examples = [
+        {**tokenizer(words, is_split_into_words=True), "labels": [int(word[0].isupper()) for word in words]}
+        for words in sentences
+    ]
+
+    def learned(batch_size: int, accumulation: int) -> torch.Tensor:
+        torch.manual_seed(0)
+        model = AutoModelForTokenClassification.from_pretrained(folder, num_labels=2, dropout=0.0)
+        settings = TrainingArguments(
+            str(tmp_path / "run"), max_steps=1, optim="sgd", learning_rate=1.0, lr_scheduler_type="constant",
+            per_device_train_batch_size=batch_size, gradient_accumulation_steps=accumulation, max_grad_norm=0.0,
+            report_to=[], disable_tqdm=True, use_cpu=True, save_strategy="no",
+        )  # fmt: skip
+        collator = DataCollatorForTokenClassification(tokenizer)
+        Trainer(model, settings, train_dataset=examples, data_collator=collator).train()
+        return model.classifier.weight.detach()
+
+    torch.testing.assert_close(learned(1, 4), learned(4, 1))
+
+
 def test_pipelines_over_texts(folder: Path, texts: list[str]) -> None:
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -297,6 +320,11 @@ def test_a_base_model_opens_from_a_classifiers_folder(folder: Path, tmp_path: Pa
         tagger.elmo.mix.weights.copy_(torch.tensor([1.0, 2.0, 3.0]))
     tagger.save_pretrained(tmp_path / "tagger")
     assert AutoModel.from_pretrained(tmp_path / "tagger").mix.weights.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_only_the_main_process_writes(folder: Path, tmp_path: Path) -> None:
+    ElmoModel.from_pretrained(folder).save_pretrained(tmp_path / "saved", is_main_process=False)
+    assert not (tmp_path / "saved").exists() or list((tmp_path / "saved").iterdir()) == []
 
 
 def test_remote_code_opens_a_repository_without_the_import(folder: Path, tmp_path: Path) -> None:

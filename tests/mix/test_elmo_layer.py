@@ -199,3 +199,11 @@ def test_tokens_that_are_not_words_are_refused(make_bilm: MakeBilm) -> None:
 def test_arguments_are_checked_before_the_model_is_opened(arguments: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(arguments))} is"):
         ElmoLayer("./no-such-model", **arguments)
+
+
+def test_a_part_of_the_bilm_that_is_unfrozen_by_hand_learns(make_bilm: MakeBilm) -> None:
+    layer = ElmoLayer(make_bilm(), dropout=0.0)
+    layer.bilm.forward_lstm.requires_grad_(True)
+    layer(SENTENCES).places[0].square().sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.bilm.forward_lstm.parameters())
+    assert all(parameter.grad is None for parameter in layer.bilm.backward_lstm.parameters())

@@ -32,3 +32,10 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     for look, name in ((folder.treebank, "ud/EWT/"), (folder.wordnet, "wordnet-3.0/dict"), (folder.texts, "lm/")):
         with pytest.raises(MissingDataError, match=name):
             look()
+
+
+def test_texts_in_folders_of_folders_are_found(tmp_path: Path) -> None:
+    nested = tmp_path / "lm" / "modern" / "press"
+    nested.mkdir(parents=True)
+    (nested / "train.txt").write_text("a b\n")
+    assert DataFolder(tmp_path).texts() == [nested / "train.txt"]

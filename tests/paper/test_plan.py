@@ -29,3 +29,7 @@ def test_vectors_need_an_epoch(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="vectors_epochs is 0; expected a whole number, at least 1"):
         read_plan(path)
     assert read_plan(path, ["vectors_epochs=2"])[0].vectors.epochs == 2
+
+
+def test_vectors_of_a_plan_are_reproducible() -> None:
+    assert Plan().vectors.threads == quick_plan().vectors.threads == 1

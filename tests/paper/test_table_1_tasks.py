@@ -117,3 +117,10 @@ def test_the_command_writes_the_table_and_its_provenance(tmp_path: Path) -> None
     assert {"command", "commit", "processor", "seconds"} <= set(content["provenance"])
     markdown = (output / "tasks.md").read_text()
     assert "| named entities | f1 |" in markdown and "- machine:" in markdown
+
+
+def test_tasks_without_a_test_set_are_named() -> None:
+    row = TableRow("question_answering", "f1", MeanAndStd(1, 0), MeanAndStd(2, 0), {"layers": 0}, {})
+    row = replace(row, seconds={"baseline": 1, "elmo": 1, "layers": 1}, peak_memory_mb={"baseline": 1, "elmo": 1})
+    assert "development set" not in section([row]).text
+    assert "used as both: question answering." in section([replace(row, dev_is_test=True)]).text

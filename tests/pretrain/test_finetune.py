@@ -8,7 +8,7 @@ import torch
 
 from elmo.checkpoints import native
 from elmo.checkpoints.bilm_tf import hdf5
-from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.checkpoints.pretrained import DEFAULT_MODEL, PretrainedBiLM, load
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.pretrain import finetune
 from elmo.pretrain.finetune import FinetuneSettings
@@ -130,6 +130,20 @@ def test_from_weights_without_a_softmax(
     back = load(tmp_path / "back")
     for name, tensor in adapted.state_dict().items():
         torch.testing.assert_close(back.state_dict()[name], tensor, atol=1e-6, rtol=0)
+
+
+def test_no_name_is_the_bundled_model(
+    make_bilm: Callable[..., PretrainedBiLM],
+    settings: Callable[..., FinetuneSettings],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_bilm().save_pretrained(tmp_path / DEFAULT_MODEL)
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    finetune.begin(None, tmp_path / "new", settings("words=text"), world=World(), say=said.append)
+    assert f"copied from {DEFAULT_MODEL}," in said[0]
+    assert native.read(tmp_path / "new" / finetune.START).config == load().config != make_bilm().config
 
 
 def test_known_words_need_no_separate_softmax_training(

@@ -1,10 +1,12 @@
 """Record batches in, record batches out: the rows, their order, their vectors, the memory."""
 
 import inspect
+import json
 import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq
 
 from elmo.embedding.embedder import Embedder
-from elmo.errors import InputError
+from elmo.errors import ConfigError, InputError
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
 
 TEXTS = ["She sat on the river bank.", None, "He went to the bank.", "", "One", "A longer sentence with a few words."]
@@ -60,6 +62,39 @@ def test_tokens_are_taken_as_they_are(folder: str, kind: "pa.DataType") -> None:
     result = ArrowEmbedder(ArrowSettings(folder, column="tokens", layers="top"))(given)
     assert result.column_names == ["tokens", "vectors"]
     assert [len(vectors) for vectors in result["vectors"].to_pylist()] == [2, 0, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("layers", "plain"),
+    [
+        (np.int64(1), 1),
+        ([np.float32(0.5), np.float32(0.25), np.float32(0.25)], (0.5, 0.25, 0.25)),
+        (np.array([0.5, 0.25, 0.25]), (0.5, 0.25, 0.25)),
+    ],
+)
+def test_layers_may_be_numpys(folder: str, layers: Any, plain: Any) -> None:
+    settings = ArrowSettings(folder, layers=layers)
+    assert settings == ArrowSettings(folder, layers=plain) and hash(settings) is not None
+    assert json.dumps(settings.layers) == json.dumps(plain)
+    assert ArrowEmbedder(settings)(table()).equals(ArrowEmbedder(ArrowSettings(folder, layers=plain))(table()))
+
+
+def test_layers_of_no_kind_are_refused(folder: str) -> None:
+    with pytest.raises(ConfigError, match="Unknown layers None"):
+        ArrowEmbedder(ArrowSettings(folder, layers=None))  # type: ignore[arg-type]
+
+
+def test_text_that_is_not_utf8_is_refused(folder: str) -> None:
+    raw = pa.array([b"fine", b"bad \xff byte"])
+    embedder = ArrowEmbedder(ArrowSettings(folder, layers="top"))
+    for text in (raw.view(pa.string()), pa.ListArray.from_arrays([0, 1, 2], raw.view(pa.string()))):
+        with pytest.raises(InputError, match="'text' is not UTF-8"):
+            embedder(pa.table({"text": text}))
+
+
+def test_offsets_are_wide(folder: str) -> None:
+    schema = ArrowEmbedder(ArrowSettings(folder)).schema(table().schema)
+    assert [schema.field(name).type for name in ("starts", "stops")] == [pa.list_(pa.int64())] * 2
 
 
 def test_any_batch_size_gives_the_same_rows(folder: str) -> None:

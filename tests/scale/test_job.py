@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import fsspec
+import numpy as np
 import pytest
 
 pa = pytest.importorskip("pyarrow")
@@ -144,6 +145,21 @@ def test_bad_rows_do_not_stop_the_others(folder: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out").num_rows == 200
 
 
+@pytest.mark.parametrize("kind", ["texts", "documents", "tokens"])
+def test_parquet_that_is_not_utf8_does_not_stop_the_others(folder: str, tmp_path: Path, kind: str) -> None:
+    raw = [b"Row %d." % number for number in range(200)]
+    raw[130] = b"bad \xff byte"
+    column = pa.array(raw).view(pa.string())
+    column = pa.ListArray.from_arrays(range(201), column) if kind == "tokens" else column
+    pq.write_table(pa.table({"text": column}), tmp_path / "in.parquet")  # one row group for all partitions
+    options = JobOptions(split_sentences=kind == "documents", partition_bytes=300)
+    settings = ArrowSettings(folder, pooling="mean")
+    plan = plan_job(settings, [str(tmp_path / "in.parquet")], str(tmp_path / "out"), options)
+    with pytest.raises(InputError, match=r"1 of \d+ partitions .*in\.parquet: 'text' in row 130 is not UTF-8"):
+        run_job(plan, embed_here)
+    assert len(names(tmp_path / "out")) == len(plan.todo) - 1 > 2
+
+
 def test_a_deleted_file_does_not_stop_the_others(folder: str, tmp_path: Path) -> None:
     for name in ("a.parquet", "b.parquet"):
         pq.write_table(pa.table({"text": ["a b"]}), tmp_path / name)
@@ -160,6 +176,23 @@ def test_tokens_may_begin_with_null(folder: str, tmp_path: Path) -> None:
     settings = ArrowSettings(folder, layers="top")
     run_job(plan_job(settings, [str(tmp_path / "in.jsonl")], str(tmp_path / "out")), embed_here)
     assert list(map(len, pq.read_table(tmp_path / "out")["vectors"].to_pylist())) == [0, 2]
+
+
+def test_a_kept_column_may_be_called_tokens(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"words": ["a", "b"], "tokens": 2}\n')
+    settings = ArrowSettings(folder, column="words", layers="top")
+    plan = plan_job(settings, [str(tmp_path / "in.jsonl")], str(tmp_path / "out"), JobOptions(keep=("tokens",)))
+    assert run_job(plan, embed_here).num_tokens == 2
+    (row,) = pq.read_table(tmp_path / "out").to_pylist()
+    assert (row["words"], row["tokens"], len(row["vectors"])) == (["a", "b"], "2", 2)
+
+
+def test_weights_may_be_numpys(folder: str, text: str, tmp_path: Path) -> None:
+    weights = list(np.array([0.5, 0.25, 0.25], np.float32))
+    plan = plan_job(ArrowSettings(folder, layers=weights), [text], str(tmp_path / "out"))
+    assert run_job(plan, embed_here).num_rows == 200
+    again = plan_job(ArrowSettings(folder, layers=[0.5, 0.25, 0.25]), [text], str(tmp_path / "out"))
+    assert again.todo == []
 
 
 @pytest.mark.parametrize(

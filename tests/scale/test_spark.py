@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ pa = pytest.importorskip("pyarrow")
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import ConfigError
 from elmo.scale.arrow import ArrowEmbedder, ArrowSettings
+from elmo.scale.job import RunReport, plan_job, run_job
 
 pytestmark = pytest.mark.slow
 
@@ -57,3 +59,18 @@ def test_a_model_that_was_replaced_on_disk_is_opened_again(
     shutil.rmtree(folder)
     make_bilm(seed=1).save_pretrained(Path(folder))
     check_vectors(session, settings)  # by the same Python workers
+
+
+def test_a_session_of_another_thread_is_used_and_not_stopped(session: Any, folder: str, tmp_path: Path) -> None:
+    from elmo.scale.spark import spark_engine
+
+    (tmp_path / "in.txt").write_text("One line.\nAnother line.\n")
+    plan = plan_job(ArrowSettings(folder, layers="top"), [str(tmp_path / "in.txt")], str(tmp_path / "out"))
+    before = session.conf.getAll
+    reports: list[RunReport] = []
+    thread = threading.Thread(target=lambda: reports.append(run_job(plan, spark_engine(workers=1))))
+    thread.start()
+    thread.join()
+    assert [report.num_rows for report in reports] == [2]
+    assert session.range(3).count() == 3
+    assert session.conf.getAll == before

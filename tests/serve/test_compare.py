@@ -9,11 +9,12 @@ import httpx
 import numpy as np
 import pytest
 
+from elmo.checkpoints.pretrained import DEFAULT_MODEL
 from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError
 from elmo.serve.engine import open_models
 from elmo.serve.settings import ServeSettings
-from serve.conftest import Server
+from serve.conftest import Server, save_model
 
 
 def ask(server: Server, route: str, **body: Any) -> Any:
@@ -64,3 +65,28 @@ def test_settings_that_do_not_fit_the_models_are_refused(model_folder: Path) -> 
         open_models(ServeSettings(model=str(model_folder), layers="all"))
     with pytest.raises(ConfigError, match="--compare names the model 'small'"):
         open_models(ServeSettings(model=str(model_folder), compare=str(model_folder)))
+
+
+def test_two_folders_of_the_same_name_are_served_under_their_paths(model_folder: Path, tmp_path: Path) -> None:
+    other = save_model(tmp_path / model_folder.name, seed=6, num_layers=3)
+    models = open_models(ServeSettings(model=str(model_folder), compare=str(other)))
+    assert models.second is not None
+    assert (models.name, models.bilm.config.num_layers) == (str(model_folder), 3)
+    assert (models.second.name, models.second.bilm.config.num_layers) == (str(other), 4)
+    link = tmp_path / "links" / model_folder.name
+    link.parent.mkdir()
+    link.symlink_to(model_folder)
+    with pytest.raises(ConfigError, match="--compare names the model 'small', as --model does"):
+        open_models(ServeSettings(model=str(model_folder), compare=str(link)))
+
+
+def test_no_name_is_the_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = save_model(tmp_path / DEFAULT_MODEL, seed=6, num_layers=3)
+    monkeypatch.chdir(tmp_path)
+    models = open_models(ServeSettings(compare=DEFAULT_MODEL))  # a path, as it exists
+    assert models.second is not None
+    assert (models.name, models.bilm.config.num_layers) == (DEFAULT_MODEL, 3)
+    assert (models.second.name, models.second.bilm.config.num_layers) == (str(here), 4)
+    monkeypatch.chdir("/")
+    with pytest.raises(ConfigError, match=f"--compare names the model '{DEFAULT_MODEL}'"):
+        open_models(ServeSettings(compare=DEFAULT_MODEL))

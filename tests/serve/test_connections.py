@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -16,6 +18,7 @@ from starlette.testclient import TestClient
 
 from elmo.serve.app import create_app
 from elmo.serve.connections import RESERVED_FILES, connection_limit
+from elmo.serve.connections import Server as BoundedServer
 from elmo.serve.settings import ServeSettings
 from serve.conftest import MAIN, Server
 
@@ -108,6 +111,112 @@ def test_a_busy_connection_is_not_closed_for_a_new_one(impatient: Server) -> Non
         assert read_all(busy).startswith(b"HTTP/1.1 200")
 
 
+LARGE = bytes(4_000_000)
+"""An answer larger than what the kernel buffers for the sockets below."""
+BUFFER = 32_768
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock can be put forward."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+    async def skip(self, seconds: float) -> None:
+        """Let so much time pass; what is due then is done."""
+        self.ahead += seconds
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+
+async def large_or_small(scope: Any, receive: Any, send: Any) -> None:
+    """An app that sends a large answer at once or in two pieces, or a small one."""
+    body, is_whole = b"small" if scope["path"] == "/small" else LARGE, scope["path"] != "/pieces"
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": not is_whole})
+    if not is_whole:
+        await send({"type": "http.response.body", "body": b""})
+
+
+@asynccontextmanager
+async def listening(**limits: Any) -> AsyncIterator[tuple[str, int]]:
+    """The address of a server in this event loop, whose sockets buffer little."""
+    server = BoundedServer(large_or_small, ServeSettings(**limits))
+    server.config.load()
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+
+    def connection() -> Any:
+        return server.config.http_protocol_class(server.config, server.server_state, {})
+
+    async with await asyncio.get_running_loop().create_server(connection, sock=listener):
+        yield listener.getsockname()
+
+
+@asynccontextmanager
+async def client(address: tuple[str, int], path: str = "") -> AsyncIterator[asyncio.StreamReader]:
+    """What arrives on a new connection, which buffers little; it asks for a path, if one is given."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+    sock.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(sock, address)
+    reader, writer = await asyncio.open_connection(sock=sock, limit=BUFFER)
+    if path:
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    yield reader
+    writer.transport.abort()
+
+
+@pytest.mark.parametrize("path", ["/whole", "/pieces"])
+def test_a_client_that_reads_slowly_gets_its_answer(path: str) -> None:
+    async def read(loop: SkippingLoop) -> bytes:
+        async with listening(body_seconds=PATIENCE) as address, client(address, path) as reader:
+            await reader.readuntil(b"\r\n\r\n")
+            received = b""
+            while len(received) < len(LARGE):
+                received += await reader.readexactly(len(LARGE) // 8)
+                await loop.skip(2 * PATIENCE)
+            return received
+
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        assert runner.run(read(runner.get_loop())) == LARGE
+
+
+@pytest.mark.parametrize("path", ["/whole", "/pieces"])
+def test_a_client_that_stops_reading_is_closed(path: str) -> None:
+    async def read_a_part(loop: SkippingLoop) -> int:
+        async with listening(body_seconds=PATIENCE) as address, client(address, path) as reader:
+            await reader.readuntil(b"\r\n\r\n")
+            received = len(await reader.readexactly(len(LARGE) // 8))
+            for _ in range(20):  # some more arrives until the client's buffers are full
+                await loop.skip(2 * PATIENCE)
+            with suppress(ConnectionResetError):
+                while data := await reader.read(BUFFER):
+                    received += len(data)
+            return received
+
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        assert runner.run(read_a_part(runner.get_loop())) < len(LARGE)
+
+
+def test_a_connection_with_an_answer_on_its_way_is_not_closed_for_a_new_one() -> None:
+    async def read_late() -> None:
+        async with AsyncExitStack() as stack:
+            address = await stack.enter_async_context(listening(max_connections=8, body_seconds=PATIENCE))
+            late = await stack.enter_async_context(client(address, "/whole"))
+            await late.readuntil(b"\r\n\r\n")  # the app has sent its answer
+            others = [await stack.enter_async_context(client(address)) for _ in range(20)]
+            last = await stack.enter_async_context(client(address, "/small"))
+            await last.readuntil(b"small")  # all connections before it are accepted
+            assert await others[0].read() == b"", "it was idle, and was closed"
+            assert await late.readexactly(len(LARGE)) == LARGE
+
+    asyncio.run(read_late())
+
+
 @pytest.mark.parametrize("size", [20_000, 2_000_000])
 @pytest.mark.parametrize("split", [False, True], ids=["at once", "in pieces"])
 def test_headers_are_bounded_before_the_key_is_checked(server: Server, split: bool, size: int) -> None:
@@ -148,6 +257,7 @@ def test_foreign_host_headers_are_refused_on_loopback(server: Server, host: str,
     ("settings", "status"),
     [
         (ServeSettings(allowed_hosts=("elmo.example",)), 503),
+        (ServeSettings(allowed_hosts=("Elmo.EXAMPLE",)), 503),
         (ServeSettings(allowed_hosts=("*",)), 503),
         (ServeSettings(host="0.0.0.0"), 503),
         (ServeSettings(host="0.0.0.0", allowed_hosts=("other.example",)), 421),

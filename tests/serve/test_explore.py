@@ -29,8 +29,11 @@ from elmo.serve.explorer import Explorer, typical_words
 from elmo.serve.metrics import Metrics
 from elmo.serve.settings import ServeSettings
 from elmo.serve.small_index import SmallIndex
+from elmo.tasks.named_entities.model import EntityModelSettings
+from elmo.tasks.named_entities.task import NamedEntities, NamedEntitiesSettings
 from elmo.text.tokenizer import words
 from serve.conftest import Server, wait_until
+from serve.test_tasks import NAMES, learn
 
 TEXTS = ["We sat on the bank.", "The bank was closed."]
 
@@ -310,26 +313,39 @@ def test_fill_is_the_models_own_expectation_and_does_not_see_the_word(server: Se
     assert answer["actual"]["joint"] == pytest.approx(100 * fill.actual.probability)
 
 
-def test_a_map_stops_when_its_client_disconnects(make_explorer: Callable[..., Explorer]) -> None:
-    explorer = make_explorer()
+def ask_and_disconnect(explorer: Explorer, ask: Callable[[], Any]) -> list[Any]:
+    """The status or the answer for a client that disconnects while its call begins, and for the next one."""
     running, may_go_on, outcome = threading.Event(), threading.Event(), []
 
-    def draw() -> None:
+    def work() -> None:
         running.set()
         may_go_on.wait(30)
         try:
-            outcome.append(explorer.map("bank", TEXTS * 2, clusters=2, limit=10))
+            outcome.append(ask())
         except ServiceError as error:
             outcome.append(error.status)
 
     async def ask_and_go() -> None:
-        asking = asyncio.ensure_future(explorer.engine.batcher.call(draw))
+        asking = asyncio.ensure_future(explorer.engine.batcher.call(work))
         assert await asyncio.to_thread(running.wait, 30)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         may_go_on.set()
-        await explorer.engine.batcher.call(lambda: None)  # for the next client the map can be drawn
-        await explorer.engine.batcher.call(lambda: outcome.append(explorer.map("bank", TEXTS * 2, clusters=2, limit=9)))
+        await explorer.engine.batcher.call(lambda: outcome.append(ask()))
 
     asyncio.run(ask_and_go())
+    return outcome
+
+
+def test_a_map_stops_when_its_client_disconnects(make_explorer: Callable[..., Explorer]) -> None:
+    explorer = make_explorer()
+    outcome = ask_and_disconnect(explorer, lambda: explorer.map("bank", TEXTS * 2, clusters=2, limit=10))
     assert outcome[0] == 499 and outcome[1]["word"] == "bank"
+
+
+def test_a_prediction_stops_when_its_client_disconnects(make_explorer: Callable[..., Explorer], tmp_path: Path) -> None:
+    tagger = NamedEntitiesSettings(model=EntityModelSettings(hidden_dim=8, num_layers=1, dropout=0.1))
+    learn(NamedEntities(), tagger, NAMES, epochs=1).save(tmp_path / "names")
+    explorer = make_explorer(tasks=(str(tmp_path / "names"),))
+    outcome = ask_and_disconnect(explorer, lambda: explorer.predict("named-entities", "Ann saw Rome"))
+    assert outcome[0] == 499 and outcome[1][0]["tokens"] == ["Ann", "saw", "Rome"]

@@ -122,6 +122,35 @@ def test_a_folder_is_replaced_and_foreign_files_stay(
     assert list(tmp_path.iterdir()) == [folder]
 
 
+@pytest.mark.parametrize("exchange", [True, False], ids=["one step", "two steps"])
+def test_a_folder_behind_a_link_is_replaced_and_the_link_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
+) -> None:
+    if not exchange:
+        monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    folder, link = tmp_path / "disk" / "folder", tmp_path / "links" / "link"
+    write_atomic(folder / "model", "old")
+    link.parent.mkdir()
+    link.symlink_to(folder)
+    for content in ("new", "newer"):
+        with atomic_folder(link, replace=True, owned=("model",)) as stage:
+            (stage / "model").write_text(content)
+        assert link.is_symlink() and not folder.is_symlink()
+        assert (link / "model").read_text() == (folder / "model").read_text() == content
+        assert list(link.parent.iterdir()) == [link] and list(folder.parent.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("name", [".", "/"])
+@pytest.mark.parametrize("open_for_writing", [atomic_folder, staging_folder])
+def test_a_folder_without_a_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, open_for_writing: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WriteError, match=r"cannot be written as .*Give its name"), open_for_writing(Path(name)):
+        raise AssertionError("not reached")
+    assert not list(tmp_path.iterdir())
+
+
 def test_files_of_a_killed_process_are_restored(tmp_path: Path) -> None:
     """A kill between the two steps of a replacement, and one while the staging folder is filled."""
     folder = tmp_path / "folder"

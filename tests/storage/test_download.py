@@ -14,7 +14,7 @@ import torch
 from web_server import WebServer, serve
 
 from elmo.checkpoints.pretrained import load
-from elmo.errors import CheckpointError, WriteError
+from elmo.errors import CheckpointError, ConfigError, ElmoError, WriteError
 from elmo.integrations.allennlp import _ElmoBiLm, batch_to_ids
 from elmo.storage.download import cache_home, cached_path, digest_file, fetch, is_offline
 
@@ -202,6 +202,25 @@ def test_a_mirror_has_the_files_by_host_and_path(
     monkeypatch.setenv("ELMO_MIRROR", server.address + "/mirror/")
     server.files["/mirror/host.invalid/a/b.zip"] = b"zip"
     assert fetch("https://host.invalid/a/b.zip", tmp_path / "file").read_bytes() == b"zip"
+
+
+@pytest.mark.parametrize("mirror", ["mirror.example/elmo", "/srv/mirror", "ftp://mirror.example", "file:///srv/mirror"])
+def test_a_mirror_that_is_no_web_address_is_refused(
+    mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_MIRROR", mirror)
+    with pytest.raises(ConfigError, match=rf"ELMO_MIRROR is '{mirror}'; expected an address such as https://"):
+        fetch("https://host.invalid/a/b.zip", tmp_path / "file")
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    "host", [".example", "a" * 70 + ".example", "[::"], ids=["no label", "long label", "no bracket"]
+)
+def test_an_impossible_host_is_one_error(host: str, tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=r"Cannot download https://.* save it as"):
+        fetch(f"https://{host}/weights.hdf5", tmp_path / "file")
+    assert names(tmp_path) == set()
 
 
 def test_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

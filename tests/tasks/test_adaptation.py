@@ -11,6 +11,7 @@ import torch
 
 from elmo.checkpoints.checkpoint import SoftmaxWeights
 from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.tasks import adaptation
 from elmo.tasks.adaptation import adapt
 from elmo.text.vocabulary import Vocabulary
 
@@ -90,3 +91,23 @@ def test_the_first_perplexity_survives_an_interruption(make_bilm: MakeBilm, tmp_
     resumed = adapt(make_bilm(), text, tmp_path / "broken", epochs=40).facts
     assert resumed.perplexity_before == whole.perplexity_before
     assert resumed.perplexity_after == whole.perplexity_after
+
+
+def test_killed_while_the_run_is_deleted(make_bilm: MakeBilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = adapt(make_bilm(), SENTENCES, tmp_path / "whole", epochs=2)
+    delete = adaptation.shutil.rmtree
+
+    def half(path: Path, **options: bool) -> None:
+        if Path(path).name == "run":
+            delete(Path(path) / "checkpoints")
+            raise InterruptedError
+        delete(path, **options)
+
+    with monkeypatch.context() as patch, pytest.raises(InterruptedError):
+        patch.setattr(adaptation.shutil, "rmtree", half)
+        adapt(make_bilm(), SENTENCES, tmp_path / "killed", epochs=2)
+    again = adapt(make_bilm(), SENTENCES, tmp_path / "killed", epochs=2)
+    for name, tensor in whole.bilm.state_dict().items():
+        assert torch.equal(tensor, again.bilm.state_dict()[name]), name
+    (folder,) = (tmp_path / "killed").iterdir()
+    assert not (folder / "run").exists(), "the next call deletes the rest"

@@ -177,3 +177,18 @@ def test_a_refused_run_does_not_change_the_finished_one(job: TaskJob, make_bilm:
         with pytest.raises(CheckpointError, match="belongs to another model"):
             run(replace(job, seeds=seeds), bilm=make_bilm(seed=1))
         assert {path: path.read_bytes() for path in job.folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_test_file_that_adds_word_vectors_does_not_continue_a_run(job: TaskJob, tmp_path: Path) -> None:
+    """Its words change the table of frozen vectors that the run was trained with."""
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"{word} {' '.join('1' * 8)}\n" for word in ("Ann", "Zanzibar")), encoding="utf-8")
+    words = replace(job.settings.text.words, vectors=str(vectors), dim=8, max_vectors=0, learn=False)
+    settings = replace(job.settings, text=replace(job.settings.text, words=words))
+    job = replace(job, settings=settings, seeds=(0,), files=replace(job.files, test=None))
+    run(job)
+    same = write(tmp_path / "same.conll", make_examples(4))
+    assert run(replace(job, files=replace(job.files, test=same)))["test"] is not None
+    other = write(tmp_path / "other.conll", [TaggedSentence(("Zanzibar",), ())])
+    with pytest.raises(CheckpointError):
+        run(replace(job, files=replace(job.files, test=other)))

@@ -13,7 +13,7 @@ PAPER: dict[str, dict[str, Any]] = {
     "entailment": {"elmo": ("both", 0.001, 0.5), "hidden_dim": 300, "batch_size": 32},
     "semantic_roles": {"elmo": ("input", 0.001, 0.1), "hidden_dim": 300, "batch_size": 80},
     "coreference": {"elmo": ("input", 0.0, 0.5), "hidden_dim": 200, "batch_size": 1},
-    "named_entities": {"elmo": ("input", 0.1, 0.5), "hidden_dim": 200, "batch_size": 64},
+    "named_entities": {"elmo": ("input", 0.1, 0.0), "hidden_dim": 200, "batch_size": 64},
     "sentiment": {"elmo": ("both", 0.001, 0.5), "hidden_dim": 300, "batch_size": 100},
 }
 

@@ -165,3 +165,13 @@ Trainer(RunStore(folder), None, begin=lambda run: lambda event: print(event, flu
     found = next((tmp_path / "killed").glob("*.json"))
     result = json.loads(found.read_text())["result"]
     assert result["dev"] == whole["dev"] and result["test"] == whole["test"]
+
+
+def test_a_file_that_changes_while_runs_are_trained_is_an_error(run: Run, make_bilm: MakeBilm, tmp_path: Path) -> None:
+    def begin(begun: Run) -> Callable[[object], None]:
+        train = Path(begun.files.train)
+        train.write_text(train.read_text() + "\nAnn\tO\n")
+        return lambda event: None
+
+    with pytest.raises(InputError, match="changed while they were trained"):
+        Trainer(RunStore(tmp_path / "runs"), make_bilm(), "tiny", begin)([run, replace(run, seed=1)])

@@ -1,10 +1,14 @@
 """Vectors learned from text, in the format that the tasks read."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from elmo.errors import InputError
+from elmo.tasks import static_vectors
 from elmo.tasks.layers.word_vectors import read_word_vectors
 from elmo.tasks.static_vectors import VectorSettings, cached_vectors, train_vectors
 
@@ -56,3 +60,27 @@ def test_vectors_are_cached_by_texts_and_settings(tmp_path: Path) -> None:
 def test_standard_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="several passes"):
         train_vectors(["-"], tmp_path / "v.txt", settings=SETTINGS)
+
+
+def test_two_processes_that_need_the_same_vectors_learn_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("a b c\n", encoding="utf-8")
+    begun = threading.Barrier(2)
+    learned: list[Path] = []
+
+    def learn(inputs: object, output: Path, **_: object) -> int:
+        learned.append(output)
+        time.sleep(0.2)  # enough for the other thread to look for the file
+        output.write_text("1 1\na 1\n", encoding="utf-8")
+        return 1
+
+    def ask() -> Path:
+        begun.wait()
+        return cached_vectors([str(text)], tmp_path / "runs", settings=SETTINGS)
+
+    monkeypatch.setattr(static_vectors, "train_vectors", learn)
+    with ThreadPoolExecutor(2) as pool:
+        paths = [each.result() for each in [pool.submit(ask), pool.submit(ask)]]
+    assert len(learned) == 1 and paths[0] == paths[1] and paths[0].exists()

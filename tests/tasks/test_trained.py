@@ -1,4 +1,4 @@
-"""A saved model of every task, loaded in a new process, predicts the same."""
+"""A saved model of every task, loaded in a new process, predicts the same; predictions are made in batches."""
 
 import json
 import pickle
@@ -13,6 +13,7 @@ import pytest
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError
 from elmo.settings import read_settings
+from elmo.tasks import trained as trained_module
 from elmo.tasks.catalog import find_task, task_names
 from elmo.tasks.layers.elmo_input import TextSettings
 from elmo.tasks.trained import TrainedTask
@@ -72,3 +73,32 @@ def test_a_model_with_weights_of_another_shape_is_refused(tiny_text: TextSetting
     (tmp_path / "model.safetensors").write_bytes(b"half of it")
     with pytest.raises(CheckpointError, match="is not a complete trained task"):
         TrainedTask.load(tmp_path)
+
+
+def test_long_texts_share_a_batch_with_few_others() -> None:
+    task, examples = find_task("sentiment"), make_rated(4)
+    settings = read_settings(task.settings_type, "quick", overrides=[*SMALL[:2], "training.batch_size=64"])
+    trained = fresh(task, settings, examples)
+    assert list(trained._batches([20] * 64)) == [list(range(64))], "ordinary batches are full"
+    sizes = [4000] * 64 + [20] * 70 + [20_000]
+    batches = list(trained._batches(sizes))
+    assert sorted(row for rows in batches for row in rows) == list(range(len(sizes)))
+    assert max(len(rows) for rows in batches) == 64 and [134] in batches, "a text alone may be longer"
+    pairs = [len(rows) * max(sizes[row] for row in rows) ** 2 for rows in batches if rows != [134]]
+    assert max(pairs) <= trained_module._MAX_PAIRS == 4 * 4096**2
+    assert len(batches) == 1 + 1 + 16 + 1
+
+
+def test_a_function_is_called_before_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, examples = find_task("sentiment"), make_rated(7)
+    settings = read_settings(task.settings_type, "quick", overrides=[*SMALL, "training.batch_size=3"])
+    trained, collated, called = fresh(task, settings, examples), [], []
+    collate = type(task).collate
+
+    def watched(self: Any, rows: list[Any], *others: Any) -> Any:
+        collated.append(len(rows))
+        return collate(self, rows, *others)
+
+    monkeypatch.setattr(type(task), "collate", watched)
+    predictions = trained.predict(examples, on_batch=lambda: called.append(len(collated)))
+    assert called == [0, 1, 2] and collated == [3, 3, 1] and len(predictions) == 7

@@ -118,11 +118,18 @@ class BiLM(nn.Module):
 
     def forward(self, batch: TokenBatch, state: BiLMState | None = None, *, keep_markers: bool = False) -> BiLMOutput:
         vectors = self.token_encoder(batch.words)
+        if vectors.is_cpu:
+            vectors = vectors.to(self.dtype)  # the LSTMs' kernels do not take the types of autocast
         return self.contextualize(vectors, batch.positions, batch.lengths, state=state, keep_markers=keep_markers)
 
     if torch.__version__ < "2.8":
         # Its compiler cannot trace a subclass of Parameter (`weights.Weight`): the biLM runs outside of its graphs.
         forward = torch.compiler.disable(forward)
+
+    def runs_stacks_together(self) -> bool:
+        """Whether no stack was replaced or has a hook, so that none has to be called by itself."""
+        stacks = (self.forward_lstm, self.backward_lstm)
+        return all(type(stack) is LstmStack and not has_hooks(stack) for stack in stacks)
 
     def contextualize(
         self,
@@ -148,7 +155,7 @@ class BiLM(nn.Module):
         reading = Reading((False, True), with_tokens=True, trim=trim, with_state=need_state, precision=self.precision)
         batch = WordBatch(vectors, positions, lengths)
         given = None if state is None else (state.hidden.to(self.dtype), state.cell.to(self.dtype))
-        if all(type(stack) is LstmStack and not has_hooks(stack) for stack in stacks):
+        if self.runs_stacks_together():
             weights = [stack.weights for stack in stacks]
             output = ops.lstm_stacks(batch, given, weights, self.config.lstm, reading, first_products)
         else:  # a stack was replaced or has a hook, so each has to be called

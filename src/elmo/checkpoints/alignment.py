@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoints import published
-from elmo.checkpoints.checkpoint import refuse
+from elmo.checkpoints.checkpoint import check_finite, refuse
 from elmo.checkpoints.torch_pickle import is_plain_tensor, read_torch_pickle
 from elmo.errors import ConfigError
 from elmo.storage.paths import exists
@@ -35,7 +35,9 @@ def load_mapping(align: str | Path, *, dim: int) -> Tensor:
         found = f"the shape {tuple(loaded.shape)}" if isinstance(loaded, Tensor) else f"a {type(loaded).__name__}"
         expected = f"a matrix of ({dim}, {dim}), the width of this model's vectors"
         refuse(path, f"holds {found}", expected, "Give the mapping of this model.")
-    return loaded.detach().float()
+    mapping = loaded.detach().float()
+    check_finite({"the matrix": mapping}, source=path)
+    return mapping
 
 
 def _find(align: str | Path) -> Path:

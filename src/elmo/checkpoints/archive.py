@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from tempfile import TemporaryDirectory
 
 from elmo.errors import CheckpointError
+from elmo.storage.atomic import fsync_path
 
 MAX_MEMBERS = 10_000
 MAX_RATIO = 200
@@ -32,9 +33,17 @@ def unpacked(archive: Path) -> Iterator[Path]:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip into a new folder, atomically."""
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True) as temporary:
-        _extract(archive, Path(temporary) / "files").rename(folder)
+    """Unpack a zip into a new folder, atomically. The caller holds a lock."""
+    stage = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(stage, ignore_errors=True)
+    try:
+        found = _extract(archive, stage)
+        for path in found.rglob("*"):
+            fsync_path(path)
+        found.rename(folder)
+        fsync_path(folder.parent)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
 
 
 def _extract(archive: Path, folder: Path) -> Path:

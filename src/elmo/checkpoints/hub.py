@@ -23,18 +23,16 @@ def fetch(
 ) -> Path:
     """The local folder of a Hub model; downloads what is not in the cache yet."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         folder = snapshot_download(
             repo_id, revision=revision, token=token, local_files_only=local_files_only or is_offline(),
             allow_patterns=MODEL_FILES,
         )  # fmt: skip
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().partition("\n")[0]
+    except Exception as error:  # its HTTP library, and with it the errors, depends on the version of huggingface_hub
         raise CheckpointError(
             f"No model called {repo_id!r}: there is no such file or folder here, and the Hugging Face Hub did not "
-            f"return it ({type(error).__name__}: {reason}). Check the path or the name; offline, download https://huggingface.co/"
+            f"return it ({_reason(error)}). Check the path or the name; offline, download https://huggingface.co/"
             f"{repo_id} elsewhere and give the folder."
         ) from error
     return Path(folder)
@@ -45,6 +43,16 @@ def push(folder: Path, repo_id: str, *, private: bool = False, token: str | None
     from huggingface_hub import HfApi
 
     api = HfApi(token=token)
-    address = api.create_repo(repo_id, private=private, exist_ok=True)
-    api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Upload ELMo model")
+    try:
+        address = api.create_repo(repo_id, private=private, exist_ok=True)
+        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Upload ELMo model")
+    except Exception as error:
+        raise CheckpointError(
+            f"Cannot upload to {repo_id!r} ({_reason(error)}). Expected a repository owner/name of the Hugging Face "
+            "Hub that you may write to; `hf auth login` stores your token."
+        ) from error
     return str(address)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -140,7 +140,8 @@ def locate(
     name: str | Path | None, *, revision: str | None = None, token: str | None = None, local_files_only: bool = False
 ) -> Path:
     """The path of a model's files, downloaded first if necessary; None means the bundled default."""
-    name = DEFAULT_MODEL if name is None else name
+    if name is None:
+        return BUNDLED_MODELS / DEFAULT_MODEL
     path = Path(name)
     # TensorFlow users name a checkpoint by the common prefix of its files.
     if exists(path) or exists(path.with_name(path.name + ".index")):

@@ -27,6 +27,7 @@ def average(models: Mapping[str, Checkpoint]) -> Checkpoint:
     (first_name, first), *others = models.items()
     for name, model in others:
         same = model.config == first.config and model.vocabulary == first.vocabulary
+        same = same and model.tensors.keys() == first.tensors.keys()
         if not same or _softmax_size(model) != _softmax_size(first):
             raise ConfigError(
                 f"{name} differs from {first_name} in its shape, its softmax or its vocabulary. Average models of one "

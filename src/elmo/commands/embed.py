@@ -89,7 +89,12 @@ def _message_when_stopped(output: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        kept = f"Finished sentences are in {output.name}.partial; continue with --resume."
+        folder = output.with_name(f"{output.name}.partial")
+        kept = (
+            f"Finished sentences are in {folder.name}; continue with --resume."
+            if any(folder.glob("part-*-*-*"))
+            else "No sentence was saved yet; start the command again."
+        )
         typer.echo(f"elmo: stopped. {kept}", err=True)
         raise typer.Exit(130) from None
 

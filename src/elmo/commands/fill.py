@@ -53,4 +53,7 @@ def _around(left: str, right: str, tokenizer: str) -> tuple[list[str], int]:
     tokens = words(left + word + right, tokenizer)
     if word not in tokens:  # the gap is part of a word
         tokens = words(f"{left} {word} {right}", tokenizer)
+    if word not in tokens:  # a tokenizer of single characters
+        before = words(left, tokenizer)
+        return [*before, word, *words(right, tokenizer)], len(before)
     return tokens, tokens.index(word)

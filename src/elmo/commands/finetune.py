@@ -31,7 +31,7 @@ def finetune(
     """
     world, say = prepare(compute)
     from elmo.checkpoints.bilm_tf import hdf5 as bilm_tf
-    from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
+    from elmo.checkpoints.pretrained import load
     from elmo.pretrain import finetune
 
     folder = resume or run.output
@@ -54,7 +54,7 @@ def finetune(
     assert folder is not None
     with locked_folder(folder, world, new=resume is None):
         if resume is None:
-            finetune.begin(model or DEFAULT_MODEL, folder, chosen, world=world, say=say)
+            finetune.begin(model, folder, chosen, world=world, say=say)
         for title, project in finetune.stages(folder, world=world, say=say):
             say(f"stage: {title}")
             if not carry_out(project, say, measure_first=True):

@@ -155,13 +155,14 @@ def query(
 def export(
     index: IndexArgument,
     output: Annotated[Path, typer.Option("-o", "--output", help="The Parquet file to write.")],
+    force: options.Force = False,
 ) -> None:
     """Write every occurrence and its vector to a Parquet file, for vector databases."""
     from elmo.explore.neighbours import NeighbourIndex, export_parquet
 
     opened = NeighbourIndex(index)
     with messages.status(f"writing {opened.facts.num_occurrences:,} rows"):
-        export_parquet(opened, output)
+        export_parquet(opened, output, replace=force)
     messages.print(f"wrote {output}")
 
 

@@ -62,7 +62,8 @@ Keep = Annotated[
     list[str] | None, typer.Option(help="A column or field to copy to the output; may be given several times.")
 ]
 Tokenizer = Annotated[
-    str | None, typer.Option(help=f"The tokenizer: {', '.join(TOKENIZERS)}. Default: the model's own.")
+    str | None,
+    typer.Option(help=f"The tokenizer: {', '.join(TOKENIZERS)}. Default: the model's own; in elmo tokenize, ptb-like."),
 ]
 
 Layers = Annotated[

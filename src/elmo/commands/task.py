@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,8 @@ from elmo.commands import options
 from elmo.commands.task_training import TaskProgress, TrainingOptions
 from elmo.errors import ConfigError
 from elmo.settings import read_settings, to_toml
+from elmo.storage.atomic import check_writable, deleting_empty_folders, write_atomic, writing
+from elmo.storage.locks import locked
 from elmo.tasks.catalog import task_names
 from elmo.tasks.static_vectors import VectorSettings, train_vectors
 
@@ -72,18 +75,20 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A file for the predictions as JSON lines. Default: none.")
     ] = None,
+    force: options.Force = False,
     device: options.Device = None,
     threads: options.Threads = 0,
 ) -> None:
     """Score a trained model on a labelled file; prints one JSON object."""
-    from elmo.storage.atomic import check_writable, write_atomic
+    from elmo.tasks.job import check_sizes
 
     options.set_threads(threads)
     if output is not None:
-        check_writable(output)
+        check_writable(output, replace=force)
     trained = _load(folder, device)
     task = trained.task
     examples = task.read(data, trained.settings, "evaluate")
+    check_sizes(task, data, examples, trained.settings.text.max_tokens)
     task.check(data, examples, trained.inventory)
     found = trained.predict(examples)
     if output is not None:
@@ -101,6 +106,7 @@ def predict(
     threads: options.Threads = 0,
 ) -> None:
     """Apply a trained model to plain text."""
+    from elmo.tasks.job import check_sizes
     from elmo.tasks.reading import numbered_lines
 
     options.set_threads(threads)
@@ -110,6 +116,7 @@ def predict(
     examples = task.parse(text, trained.settings, trained.inventory)
     if not examples:
         raise ConfigError(f"Found no input for a prediction; expected {task.input_format}.")
+    check_sizes(task, source, examples, trained.settings.text.max_tokens)
     for example, prediction in zip(examples, trained.predict(examples), strict=True):
         if as_json:
             typer.echo(json.dumps(task.record(example, prediction), ensure_ascii=False))
@@ -145,8 +152,10 @@ def vectors(
     tokenizer: Annotated[
         str | None, typer.Option(help="The tokenizer of raw text. Default: the text is already tokenized.")
     ] = None,
+    force: options.Force = False,
 ) -> None:
     """Learn static word vectors from plain text, for the tasks with and without ELMo."""
+    check_writable(output, replace=force)
     chosen = VectorSettings(**vars(training))
     count = train_vectors(
         inputs, output, settings=chosen, tokenizer=tokenizer, say=lambda line: typer.echo(line, err=True)
@@ -183,8 +192,14 @@ def _train(
         cache_folder=cache_folder,
         device=choose_device(training.device),
     )
-    with TaskProgress() as progress:
-        results = run(job, bilm=bilm, report=progress.show)
+    with deleting_empty_folders(output.parent), ExitStack() as held:
+        with writing(output):
+            output.parent.mkdir(parents=True, exist_ok=True)
+            is_ours = held.enter_context(locked(output, wait=False))
+        if not is_ours:
+            raise ConfigError(f"Another process is training in {output}. Wait for it, or give another folder.")
+        with TaskProgress() as progress:
+            results = run(job, bilm=bilm, report=progress.show)
     _show(results, output)
 
 

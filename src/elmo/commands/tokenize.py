@@ -13,7 +13,7 @@ import typer
 
 from elmo.commands import options
 from elmo.errors import ConfigError, InputError
-from elmo.storage.atomic import atomic_file
+from elmo.storage.atomic import atomic_file, check_writable, is_device
 from elmo.text.inputs import RowOptions, Sentence, read_sentences
 
 
@@ -24,6 +24,7 @@ def tokenize(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The file to write. Default: standard output.")
     ] = None,
+    force: options.Force = False,
     id_column: options.IdColumn = None,
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Write JSON lines with every token's offsets in its sentence.")
@@ -48,7 +49,7 @@ def tokenize(
     )
     to_line = _json_line if offsets else _untokenized_line if untokenized else _plain_line
     num_sentences = num_tokens = num_empty = 0
-    with _open_output(output) as stream:
+    with _open_output(output, force=force) as stream:
         for sentence in sentences:
             stream.write(to_line(sentence).encode("utf-8", "replace") + b"\n")
             num_sentences += 1
@@ -90,11 +91,13 @@ def _json_line(sentence: Sentence) -> str:
 
 
 @contextmanager
-def _open_output(path: Path | None) -> Iterator[BinaryIO]:
+def _open_output(path: Path | None, *, force: bool) -> Iterator[BinaryIO]:
     """Standard output, a pipe, or a file that is written atomically."""
     if path is None or str(path) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with atomic_file(path) as partial, partial.open("wb") as stream:
+    if not is_device(path):
+        check_writable(path, replace=force)
+    with atomic_file(path, shared=True) as partial, partial.open("wb") as stream:
         yield stream

@@ -56,6 +56,9 @@ class FirstProductCache:
     @contextmanager
     def lend(self, words: Sequence[str], vectors: Tensor) -> Iterator[FirstProducts | None]:
         """The products of these words for one run of the biLM, or None if the cache cannot be used."""
+        if not self.bilm.runs_stacks_together():
+            yield None
+            return
         weight = self.bilm.forward_lstm.typed_layers[0].input_weight
         usable = len(words) <= self.num_words and not torch.is_grad_enabled() and binding.takes((vectors, weight))
         version = self._weights_version() if usable else None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -87,12 +87,21 @@ def refuse_all(spec: LayerSpec, reason: str) -> None:
         )
 
 
+def plain_layers(spec: LayerSpec) -> LayerSpec:
+    """The same choice in Python's own values, which have a hash and become JSON. `choose_layers` checks it.
+
+    >>> plain_layers(np.int64(1)), plain_layers([np.float32(0.5), 0.5])
+    (1, (0.5, 0.5))
+    """
+    value: Any = spec.tolist() if hasattr(spec, "tolist") else spec
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = tuple(map(plain_layers, value))
+    return value
+
+
 def choose_layers(spec: LayerSpec, num_layers: int) -> LayerChoice:
     """The choice for a model with `num_layers` layers, the token layer included."""
-    if isinstance(spec, str):
-        spec = _parse(spec)
-    elif hasattr(spec, "tolist"):  # an array, a tensor, or a number out of one
-        spec = spec.tolist()
+    spec = _parse(spec) if isinstance(spec, str) else plain_layers(spec)
     if spec == "all" or spec == "concat":
         return LayerChoice("all" if spec == "all" else "concat", None, None, num_layers)
     if spec == "average":

@@ -28,7 +28,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from elmo.bilm.kernels.lstm_inference import FirstProducts
-from elmo.bilm.weights import version_of, watch
+from elmo.bilm.weights import has_hooks, version_of, watch
 from elmo.checkpoints import native
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.first_products import FirstProductCache
@@ -99,6 +99,7 @@ class WordCache:
         self._rows: OrderedDict[str, int] = OrderedDict()  # least recently used first
         self._table: Tensor | None = None
         self._version: object = None
+        self._is_usable = True
         self._markers = (bilm.indexer.begin_sentence, bilm.indexer.end_sentence)
         _caches.add(self)
 
@@ -121,6 +122,7 @@ class WordCache:
     def vectors(self, words: Sequence[str]) -> Tensor:
         """The vectors of words, (words, width); those that are not cached are computed and cached."""
         version = self._weights_version()
+        self._is_usable = version is not None
         if version is None:
             return encode_words(self.bilm, words)
         missing = self._missing(words, version)
@@ -130,9 +132,8 @@ class WordCache:
         return self._gather(words, missing, new)
 
     def lend_products(self, words: Sequence[str], vectors: Tensor) -> AbstractContextManager[FirstProducts | None]:
-        """The first LSTM layer's input products of these words, for one run; None if they are not cached."""
-        trains = self.bilm.token_encoder.training and any(p.requires_grad for p in self.bilm.token_encoder.parameters())
-        if trains or max(map(len, words), default=0) > LONGEST_WORD:
+        """The first LSTM layer's input products of the words that `vectors` was just given; None if not cached."""
+        if not self._is_usable or max(map(len, words), default=0) > LONGEST_WORD:
             return nullcontext()
         return self._first_products.lend(words, vectors)
 
@@ -200,13 +201,18 @@ class WordCache:
             self._keep(words[-room:], vectors[-room:].to(self.bilm.device), self._weights_version())
 
     def _weights_version(self) -> object:
-        """Version of the token encoder's weights; None while they are trained, or if changes would not be noticed."""
+        """Version of the token encoder's weights.
+
+        None while they are trained, if changes would not be noticed, or if a hook may change the vectors.
+        """
         # `modules()` takes longer than looking up the words of a sentence.
         modules: list[nn.Module] = [self.bilm.token_encoder]
         for module in modules:  # the list grows while it is read
             modules.extend(child for child in module._modules.values() if child is not None)
         parameters = [p for module in modules for p in module._parameters.values() if p is not None]
         if self.bilm.token_encoder.training and any(parameter.requires_grad for parameter in parameters):
+            return None
+        if any(map(has_hooks, modules)):
             return None
         watch(parameters)
         return version_of(parameters)
@@ -232,17 +238,17 @@ class WordCache:
         with self._lock:
             rows = [self._rows.get(word, -1) for word in words]
             if self._table is not None and -1 not in rows:
-                return self._table.index_select(0, torch.tensor(rows, device=self._table.device))
+                return self._table.index_select(0, torch.tensor(rows, dtype=torch.long, device=self._table.device))
             table = None if self._table is None else self._table[[row for row in rows if row >= 0]]
         places = {word: place for place, word in enumerate(new_words)}
         lost = [word for word, row in zip(words, rows, strict=True) if row < 0 and word not in places]
         parts = [] if new is None else [new]
         if lost:  # evicted by other threads' words, or by this call's own if they do not all fit
-            places |= {word: len(places) + place for place, word in enumerate(lost)}
+            places |= {word: len(new_words) + place for place, word in enumerate(lost)}
             parts.append(encode_words(self.bilm, lost))
         if table is not None:
             known = [word for word, row in zip(words, rows, strict=True) if row >= 0]
-            places |= {word: len(places) + place for place, word in enumerate(known)}
+            places |= {word: len(new_words) + len(lost) + place for place, word in enumerate(known)}
             parts.append(table)
         return torch.cat(parts)[[places[word] for word in words]]
 

@@ -222,7 +222,9 @@ def in_context(
     return f"{'… ' * (first > 0)}{left} {mark(tokens[position])} {right}{' …' * (last < len(tokens))}".strip()
 
 
-def export_parquet(index: NeighbourIndex, path: str | Path, *, rows_at_once: int = 20_000) -> None:
+def export_parquet(
+    index: NeighbourIndex, path: str | Path, *, replace: bool = False, rows_at_once: int = 20_000
+) -> None:
     """Every occurrence as a row: word, sentence, position, text, vector; what vector databases read."""
     with needs("pyarrow", extra="parquet"):
         import pyarrow as arrow
@@ -237,8 +239,11 @@ def export_parquet(index: NeighbourIndex, path: str | Path, *, rows_at_once: int
         },
         metadata={"elmo": json.dumps(asdict(index.facts))},
     )
-    path = check_writable(Path(path))
-    with atomic_file(path) as partial, parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
+    path = check_writable(Path(path), replace=replace)
+    with (
+        atomic_file(path, shared=True) as partial,
+        parquet.ParquetWriter(partial, schema, compression="zstd") as writer,
+    ):
         for start in range(0, index.facts.num_occurrences, rows_at_once):
             where = np.asarray(index.occurrences[start : start + rows_at_once])
             vectors = index.vectors[start : start + rows_at_once].astype(np.float32)

@@ -65,7 +65,7 @@ class Elmo(InputModule):
         return self.layer.output_dim
 
     def preprocess(self, inputs: list[str], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
-        """Texts -> the ids of the distinct words, and the position of each token among them."""
+        """Texts -> the ids of their tokens. Every tensor has one row per text: losses and DataParallel cut them so."""
         for index, text in enumerate(inputs):
             if not isinstance(text, str):
                 raise InputError(f"Input {index} is {type(text).__name__}; ELMo embeds strings.")
@@ -73,16 +73,15 @@ class Elmo(InputModule):
         batch = self.layer.bilm.indexer.batch(token_lists)
         features = {"input_ids": batch.positions, "elmo_lengths": batch.lengths}
         if batch.words.characters is not None:
-            features["elmo_characters"] = batch.words.characters
+            features["elmo_characters"] = batch.words.characters[batch.positions]
         if batch.words.word_ids is not None:
-            features["elmo_word_ids"] = batch.words.word_ids
+            features["elmo_word_ids"] = batch.words.word_ids[batch.positions]
         steps = torch.arange(max(batch.positions.shape[1] - 2, 0))
         features["attention_mask"] = (steps < (batch.lengths - 2)[:, None]).long()
         return features
 
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
-        table = WordTable([], features.get("elmo_characters"), features.get("elmo_word_ids"))
-        output = self.layer(TokenBatch(table, features["input_ids"], features["elmo_lengths"]))
+        output = self.layer(_batch(features))
         vectors, mask = output.places[0], output.mask.long()
         if vectors.shape[1] == 0:
             # Texts without a word get one masked token, because pooling needs at least one.
@@ -105,3 +104,22 @@ class Elmo(InputModule):
         folder = cls.load_dir_path(model_name_or_path, subfolder=subfolder, **where)
         settings = cls.load_config(model_name_or_path, subfolder=subfolder, config_filename="elmo_input.json", **where)
         return cls(ElmoLayer.from_pretrained(folder), **settings)
+
+
+def _batch(features: dict[str, Any]) -> TokenBatch:
+    """Each distinct word once. The positions in `input_ids` hold only for the batch before it was cut."""
+    characters, word_ids = features.get("elmo_characters"), features.get("elmo_word_ids")
+    columns = [] if characters is None else [characters]
+    columns += [] if word_ids is None else [word_ids[..., None]]
+    ids = torch.cat(columns, dim=-1)
+    lengths = features["elmo_lengths"]
+    real = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+    rows, where = torch.unique(ids[real], dim=0, return_inverse=True)
+    positions = torch.zeros(real.shape, dtype=torch.long, device=ids.device)
+    positions[real] = where
+    table = WordTable(
+        [],
+        None if characters is None else rows[:, : characters.shape[-1]],
+        None if word_ids is None else rows[:, -1],
+    )
+    return TokenBatch(table, positions, lengths)

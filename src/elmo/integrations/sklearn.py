@@ -18,7 +18,7 @@ import numpy as np
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load, locate
 from elmo.embedding.embedder import Embedder, VectorType
-from elmo.embedding.layers import LayerSpec, refuse_all
+from elmo.embedding.layers import LayerSpec, plain_layers, refuse_all
 from elmo.embedding.pooling import Pooling
 from elmo.embedding.token_lists import SentenceLike, check_tokens
 from elmo.errors import ConfigError, InputError, needs
@@ -55,6 +55,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
     def fit(self, X: Iterable[SentenceLike] | None = None, y: Any = None) -> Self:  # noqa: N803
         """Open the model and check the settings; the texts are not looked at."""
         self._embedder = self._make_embedder()
+        self._made_from = self._settings()
         return self
 
     def transform(self, X: Iterable[SentenceLike]) -> np.ndarray:  # noqa: N803
@@ -77,7 +78,6 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         refuse_all(self.layers, "a matrix has one row per text")
         if self.pooling is None:
             raise ConfigError("pooling is None, but a matrix has one row per text. Use 'mean' or 'max'.")
-        self._made_from = self._settings()
         return Embedder(
             self.model if isinstance(self.model, PretrainedBiLM) else _open(self.model),
             layers=self.layers, pooling=self.pooling, dtype=self.dtype, tokenizer=self.tokenizer,
@@ -85,8 +85,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         )  # fmt: skip
 
     def _settings(self) -> tuple[Any, ...]:
-        layers = self.layers if isinstance(self.layers, str | int) else tuple(self.layers)
-        return (self.model, layers, self.pooling, self.dtype, self.tokenizer, self.batch_tokens)
+        return (self.model, plain_layers(self.layers), self.pooling, self.dtype, self.tokenizer, self.batch_tokens)
 
     @staticmethod
     def _token_lists(texts: Iterable[SentenceLike], tokenizer: str) -> list[list[str]]:

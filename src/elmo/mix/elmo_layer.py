@@ -102,7 +102,8 @@ class ElmoLayer(nn.Module):
     ) -> ElmoLayerOutput:
         """Token lists (or a batch made from them) -> vectors. A bare string is not a token list."""
         batch = sentences if isinstance(sentences, TokenBatch) else self.batch(sentences)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self.bilm_trainable):
+        learns = any(parameter.requires_grad for parameter in self.bilm.parameters())
+        with torch.set_grad_enabled(torch.is_grad_enabled() and learns):
             output = self.bilm(batch, state, keep_markers=self.keep_markers)
         return ElmoLayerOutput(self.mix(output.layers, output.mask), output.mask, output.state)
 

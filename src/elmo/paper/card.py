@@ -80,8 +80,8 @@ def perplexity_section(found: Mapping[str, Perplexity], scorer: Scorer) -> Secti
         for name, each in found.items()
     )
     note = (
-        f"Full softmax over {scorer.softmax.num_words:,} words, every sentence from a fresh state, including the end "
-        "of the sentence. Perplexities under other vocabularies cannot be compared."
+        f"Full softmax over {scorer.softmax.num_words:,} words, every sentence from the initial state, including the "
+        "end of the sentence. Perplexities under other vocabularies cannot be compared."
     )
     columns = ("", "forward", "backward", "both", "tokens", "unknown")
     return Section("Held-out perplexity", tables=(Table(columns, rows, note),))

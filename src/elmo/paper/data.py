@@ -64,10 +64,10 @@ class DataFolder:
 
     def texts(self, sources: tuple[str, ...] = ()) -> list[Path]:
         """Tokenized text for static vectors: of these folders in lm/, or of all."""
-        found = sorted(path for path in self.path.glob("lm/*/train*.txt*") if path.is_file())
+        found = sorted(path for path in self.path.glob("lm/**/train*.txt*") if path.is_file())
         chosen = [path for path in found if path.parent.name in sources]
         if not found:
-            raise self._missing("lm/*/train*.txt", "tokenized text, one sentence per line")
+            raise self._missing("lm/**/train*.txt", "tokenized text, one sentence per line")
         return chosen or found
 
     def _file(self, name: str) -> Path:

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from elmo.explore.layers import LayerStream, with_average
+from elmo.storage.atomic import reserve_space, writing
 
 _CHUNK = 4096
 
@@ -49,7 +50,9 @@ def encode_tokens(path: Path, encoder: LayerStream, sentences: Sequence[Sequence
         layers = with_average(embedded.vectors)
         if values is None:
             shape = (sum(map(len, sentences)), layers.shape[0], layers.shape[2])
-            values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+            with writing(path, advice="Free some space, or name another folder for temporary files (TMPDIR)."):
+                values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+                reserve_space(path)
         end = start + layers.shape[1]
         # The largest float16 is 65504; a clipped biLM is far below it, other encoders may not be.
         values[start:end] = np.clip(layers, -65504, 65504).swapaxes(0, 1)

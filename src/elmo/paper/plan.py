@@ -51,7 +51,8 @@ class Plan:
     """The texts in the data folder that static vectors are learned from."""
     vector_sources: tuple[str, ...] | None = ()
     """Without `vector_texts`: the folders of lm/ with the texts; empty for all, None for no vectors."""
-    vectors: VectorSettings = field(default_factory=VectorSettings)
+    vectors: VectorSettings = field(default_factory=lambda: VectorSettings(threads=1))
+    """One thread: with more, the vectors are different every time."""
     probe_epochs: int = 12
     """Table 6."""
     neighbour_sentences: int | None = None
@@ -85,7 +86,7 @@ def quick_plan(seeds: int = 1) -> Plan:
         shares=(0.03, 0.1, 0.3, 1.0),
         max_stretch=3.0,
         vector_sources=("enwik8",),
-        vectors=VectorSettings(epochs=1),
+        vectors=VectorSettings(epochs=1, threads=1),
         probe_epochs=5,
         neighbour_sentences=10_000,
     )

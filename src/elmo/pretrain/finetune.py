@@ -19,7 +19,7 @@ import torch
 
 from elmo.checkpoints import native
 from elmo.checkpoints.checkpoint import SoftmaxWeights
-from elmo.checkpoints.pretrained import PretrainedBiLM, load
+from elmo.checkpoints.pretrained import DEFAULT_MODEL, PretrainedBiLM, load
 from elmo.errors import CheckpointError
 from elmo.pretrain.build_corpus import count_words, open_or_build
 from elmo.pretrain.scoring import check_sizes
@@ -110,8 +110,8 @@ def make_head(model: PretrainedBiLM, settings: FinetuneSettings) -> Head:
     return Head(softmax, vocabulary, len(shared), len(vocabulary) - len(shared))
 
 
-def begin(name: str, folder: Path, settings: FinetuneSettings, *, world: World, say: Say) -> None:
-    """Prepare a fine-tuning in `folder`; `stages` gives its runs."""
+def begin(name: str | None, folder: Path, settings: FinetuneSettings, *, world: World, say: Say) -> None:
+    """Prepare a fine-tuning of a model (None: the bundled one) in `folder`; `stages` gives its runs."""
     check_text(settings.data)
     if world.leads:
         check_new(folder)
@@ -136,8 +136,9 @@ def _delete_unfinished(folder: Path) -> None:
         raise CheckpointError(f"{run} is something other than a fine-tuning run. Give another folder with -o.")
 
 
-def _prepare(name: str, folder: Path, settings: FinetuneSettings, say: Say) -> None:
+def _prepare(name: str | None, folder: Path, settings: FinetuneSettings, say: Say) -> None:
     model = load(name)
+    name = name or DEFAULT_MODEL
     if model.softmax is not None and model.vocabulary is None and settings.data.vocabulary:
         # TensorFlow's checkpoints have the softmax, and its words are in a separate file.
         model.vocabulary = Vocabulary.load(settings.data.vocabulary)

@@ -134,7 +134,9 @@ class OptimizerSettings(Settings):
     )
     betas: tuple[float, float] = setting((0.9, 0.98), "Adam: decay of the two moments.", at_least=0, below=1)
     epsilon: float = setting(1e-8, "Adam: added to the root of the second moment.", above=0)
-    weight_decay: float = setting(0.0, "Adam: of matrices; biases and the softmax are not decayed.", at_least=0)
+    weight_decay: float = setting(
+        0.0, "Adam: the weight decay of matrices; biases and the softmax are not decayed.", at_least=0
+    )
 
 
 @dataclass(frozen=True)
@@ -148,9 +150,11 @@ class TrainingSettings(Settings):
     )
     only_softmax: bool = setting(False, "Train the softmax alone and leave the biLM unchanged.")
     dropout: float = setting(
-        0.1, "On each LSTM layer's input and on the output before the softmax.", at_least=0, below=1
+        0.1, "Dropout on each LSTM layer's input and on the output before the softmax.", at_least=0, below=1
     )
-    seed: int = setting(0, "Of the weights, the order of the text, the negatives and dropout.", at_least=0, below=2**64)
+    seed: int = setting(
+        0, "The seed of the weights, the order of the text, the negatives and dropout.", at_least=0, below=2**64
+    )
     accumulate: int = setting(1, "Parts in which a batch is computed, to save memory.", at_least=1)
     precision: Literal["auto", "float32", "bfloat16", "float16"] = setting(
         "float32",

@@ -208,6 +208,9 @@ def resume(
     initial = None
     if settings.origin.model:
         initial = load(folder) if native.matches(folder) else _load_initial(settings)
+        # Without its checkpoints a run begins again, but not from a model that it has trained.
+        if latest is None and initial.card.get("updates"):
+            initial = _load_initial(settings)
     project = _assemble(settings, folder, initial, world, say)
     if latest is None:
         say("no checkpoint yet: starting from the beginning")

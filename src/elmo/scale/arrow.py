@@ -7,8 +7,8 @@
 Rows come out in the order in which they came in, each with every column it had, and these behind them:
 
     tokens     list<string>                           left out when the text column holds tokens already, as are these:
-    starts     list<int32>                            where each token begins and ends in the text, in characters
-    stops      list<int32>
+    starts     list<int64>                            where each token begins and ends in the text, in characters
+    stops      list<int64>
     vectors    list<fixed_size_list<float>[dim]>      one vector per token
     vector     fixed_size_list<float>[dim]            instead, when pooled
     layer_k    as `vectors` or `vector`               instead, one column per layer, for layers="all"
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from elmo.bilm.device import choose_device
 from elmo.embedding.embedder import DEFAULT_BATCH_TOKENS, Embedder, VectorType
-from elmo.embedding.layers import LayerSpec
+from elmo.embedding.layers import LayerSpec, plain_layers
 from elmo.embedding.pooling import Pooling
 from elmo.embedding.writers.record import OutputLayout, Record
 from elmo.errors import InputError, needs
@@ -64,8 +64,8 @@ class ArrowSettings:
     """Vectors in one batch that comes out; a single longer row goes alone."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.layers, str | int):  # workers keep their embedders by their settings
-            object.__setattr__(self, "layers", tuple(self.layers))
+        # Workers keep their embedders by their settings, and a run's settings become JSON.
+        object.__setattr__(self, "layers", plain_layers(self.layers))
 
 
 class ArrowEmbedder:
@@ -103,7 +103,7 @@ class ArrowEmbedder:
         return pa.schema([*given, *added])
 
     def map(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Embed a stream; Spark's `mapInArrow` takes this as it is."""
+        """Embed a stream of record batches; for Spark, use `elmo.scale.spark.embed_frame`."""
         for batch in batches:
             yield from self._embed(batch)
 
@@ -148,7 +148,11 @@ class ArrowEmbedder:
         return [_one_chunk(table[name]) for name in names]
 
     def _token_lists(self, batch: pa.RecordBatch) -> tuple[list[list[str]], list[Offsets | None]]:
-        values = batch.column(self._column(batch.schema)).to_pylist()
+        column = self._column(batch.schema)
+        try:
+            values = batch.column(column).to_pylist()
+        except UnicodeDecodeError as error:
+            raise InputError(f"A text in the column {column!r} is not UTF-8 ({error}). Convert it first.") from error
         if self._holds_tokens(batch.schema):
             return [[token or "" for token in tokens or []] for tokens in values], [None] * len(values)
         split = [tokenize(text or "", self.embedder.tokenizer) for text in values]

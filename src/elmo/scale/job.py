@@ -131,8 +131,10 @@ class PartitionWorker:
 
     def _write(self, partition: Partition) -> tuple[int, int]:
         num_rows = num_tokens = 0
-        schema = self.embedder.schema(row_schema(partition, self.job.rows))
-        tokens = "tokens" if "tokens" in schema.names else self.job.settings.column
+        given = row_schema(partition, self.job.rows)
+        schema = self.embedder.schema(given)
+        # A column of the input that is called tokens may be any other than the text's.
+        tokens = "tokens" if "tokens" in schema.names[len(given) :] else self.job.settings.column
         with (
             OutputFolder(self.job.output).write(partition.name) as file,
             pq.ParquetWriter(

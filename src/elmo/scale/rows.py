@@ -255,9 +255,25 @@ def _read_parquet(partition: Partition, choice: RowChoice) -> Iterator[pa.Record
                 ids = pa.array(range(first + start, first + stop), pa.int64())
                 sources = pa.array([partition.source] * len(ids), pa.string())
                 wanted = batch.slice(start, stop - start)
+                _check_text(wanted.column(choice.column), partition, choice, first + start)
                 arrays = [sources, ids, *(wanted.column(name) for name in columns)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
             first += len(batch)
+
+
+def _check_text(texts: pa.Array, partition: Partition, choice: RowChoice, first: int) -> None:
+    """Parquet files may call any bytes a string."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        # The tokens of rows that are not wanted are checked too, so the row is looked for.
+        for number, text in enumerate(texts, first):
+            try:
+                text.as_py()
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{partition.source}: {choice.column!r} in row {number:,} is not UTF-8 ({error}). Convert it first."
+                ) from error
 
 
 def _row_groups(metadata: Any, partition: Partition) -> tuple[int, list[int]]:

@@ -26,6 +26,7 @@ from elmo.scale.job import Engine, Job, PartitionReport, PartitionWorker, open_o
 from elmo.scale.partitions import Partition
 
 with needs("pyspark", extra="spark"):
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -47,11 +48,13 @@ _TRIES = 4
 def spark_engine(*, master: str | None = None, workers: int = 0) -> Engine:
     """`master`: of a cluster; none runs `workers` processes here (0: one for every CPU), for this run only.
 
-    A session that is already there (spark-submit, a notebook) is used as it is.
+    A session that is already there (spark-submit, a notebook), in any thread, is used as it is.
     """
 
     def run(job: Job, partitions: list[Partition]) -> Iterator[PartitionReport]:
         before = SparkSession.getActiveSession()
+        if before is None and SparkContext._active_spark_context is not None:  # that of another thread
+            before = SparkSession.builder.getOrCreate()
         session = before or _start(master, workers)
 
         def embed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

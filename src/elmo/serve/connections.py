@@ -84,10 +84,15 @@ class Connection(HttpToolsProtocol):
             self._close_longest_idle()
 
     def _close_longest_idle(self) -> None:
-        idle = [each for each in self.connections if isinstance(each, Connection) and each._idle_since is not None]
+        idle = [each for each in self.connections if isinstance(each, Connection) and each._is_idle]
         oldest = min(idle, key=lambda each: each._idle_since or 0.0)
         self.connections.discard(oldest)
         oldest.transport.abort()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether no request is in work, and the client has received the last answer."""
+        return self._idle_since is not None and not self.transport.get_write_buffer_size()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_arrived()
@@ -124,7 +129,17 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._read_deadline = self.loop.call_later(self.settings.body_seconds, self._not_read)
+        self._expect_reading()
+
+    def _expect_reading(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        self._read_deadline = self.loop.call_later(self.settings.body_seconds, self._check_reading, unread)
+
+    def _check_reading(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() < before:  # slow, but it reads
+            self._expect_reading()
+        else:
+            self._not_read()
 
     def resume_writing(self) -> None:
         super().resume_writing()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,7 +52,7 @@ class Models:
 def open_models(settings: ServeSettings) -> Models:
     """Open the biLMs and the task models, and refuse settings that do not fit them."""
     device = choose_device(settings.device, precision=settings.precision)
-    name, bilm = _open(settings.model or DEFAULT_MODEL, settings, device)
+    name, bilm = _open(settings.model, settings, device)
     choose_layers(settings.layers, bilm.config.num_layers)
     refuse_all(settings.layers, "routes without a `layers` field answer with one")
     tasks: dict[str, TrainedTask] = {}
@@ -62,14 +62,20 @@ def open_models(settings: ServeSettings) -> Models:
             raise ConfigError(f"Two models for the task {trained.task.name} were given; a service holds one of each.")
         tasks[trained.task.name] = trained
     second = None if settings.compare is None else Models(*_open(settings.compare, settings, device), {})
-    if second is not None and second.name == name:
-        raise ConfigError(f"--compare names the model {name!r}, as --model does; give another one.")
+    if settings.compare is not None and second is not None and second.name == name:
+        if locate(settings.compare).resolve() == locate(settings.model).resolve():
+            raise ConfigError(f"--compare names the model {name!r}, as --model does; give another one.")
+        # Two folders of the same name: the paths tell them apart.
+        name = settings.model or DEFAULT_MODEL
+        given = settings.compare if settings.compare != name else str(Path(name).resolve())
+        second = replace(second, name=given)
     return Models(name, bilm, tasks, second)
 
 
-def _open(model: str, settings: ServeSettings, device: torch.device) -> tuple[str, PretrainedBiLM]:
+def _open(model: str | None, settings: ServeSettings, device: torch.device) -> tuple[str, PretrainedBiLM]:
     place = locate(model)
-    return _served_name(model, place), load(place, precision=settings.precision).to(device)
+    name = DEFAULT_MODEL if model is None else _served_name(model, place)
+    return name, load(place, precision=settings.precision).to(device)
 
 
 def _served_name(model: str, place: Path) -> str:

@@ -149,7 +149,7 @@ class Explorer:
         if not examples:
             raise ServiceError(400, f"`inputs` holds nothing to work on; expected {trained.task.input_format}.")
         self._check_lengths(trained.task, examples)
-        predictions = trained.predict(examples)
+        predictions = trained.predict(examples, on_batch=self.engine.batcher.check_client)
         return [trained.task.record(*pair) for pair in zip(examples, predictions, strict=True)]
 
     def index(self) -> NeighbourIndex:

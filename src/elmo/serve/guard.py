@@ -65,6 +65,8 @@ class Guard:
         self.app, self.settings, self.metrics = app, settings, metrics
         self._key = None if settings.api_key is None else settings.api_key.encode()
         self._checks_host = (is_loopback(settings.host) or settings.allowed_hosts) and "*" not in settings.allowed_hosts
+        # Host names have no case, and `_is_own_host` compares lower case.
+        self._hosts = {"localhost", *(host.lower() for host in settings.allowed_hosts)}
         self._in_work = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -140,7 +142,7 @@ class Guard:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        return not host or is_ip_address(name) or name in ("localhost", *self.settings.allowed_hosts)
+        return not host or is_ip_address(name) or name in self._hosts
 
     def _has_key(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         path = scope["path"]

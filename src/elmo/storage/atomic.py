@@ -102,6 +102,8 @@ def deleting_empty_folders(folder: Path) -> Iterator[None]:
 @contextmanager
 def staging_folder(path: Path) -> Iterator[Path]:
     """Yields an empty hidden folder beside `path`, deleted at the end. It is locked: one process uses it at a time."""
+    if not path.name:
+        raise WriteError(f"A folder cannot be written as {str(path)!r}. Give its name, such as {path / 'model'}.")
     stage = path.with_name(f".{path.name}.partial")
     with writing(path), deleting_empty_folders(path.parent), locked(path):
         _restore(path)
@@ -120,6 +122,8 @@ def atomic_folder(path: Path, *, replace: bool | None = None, owned: Collection[
     An existing folder that is not empty is refused, or, with `replace`, exchanged in one step: its files named in
     `owned` are deleted, and all others are moved to the new folder. None is for commands without the option --force.
     """
+    if exists(path) and path.is_symlink():
+        path = path.resolve()  # the link stays
     with staging_folder(path) as stage:
         if path.exists() and not path.is_dir():
             raise WriteError(f"{path} is a file; expected a folder, or nothing. Give another name.")

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, ConfigError
 from elmo.storage.atomic import fsync_path, write_atomic, writing
 from elmo.storage.digest import SHORT, digest, file_digest
 from elmo.storage.locks import locked
@@ -118,6 +118,8 @@ def recorded_digest(target: Path) -> str | None:
 def mirrored(address: str) -> str:
     """The address below `ELMO_MIRROR`, if it is set."""
     mirror = os.environ.get("ELMO_MIRROR")
+    if mirror and not mirror.startswith(("http://", "https://")):
+        raise ConfigError(f"ELMO_MIRROR is {mirror!r}; expected an address such as https://mirror.example/elmo.")
     parts = urlsplit(address)
     return f"{mirror.rstrip('/')}/{parts.netloc}{parts.path}" if mirror else address
 
@@ -135,6 +137,10 @@ def _download(address: str, partial: Path, target: Path) -> None:
             except urllib.error.URLError as error:  # no connection or no file: another attempt would fail too
                 code = f"HTTP {error.code} " if isinstance(error, urllib.error.HTTPError) else ""
                 _fail(address, target, f"{code}{error.reason}")
+            except (CheckpointError, ConfigError):
+                raise
+            except ValueError as error:  # not an address
+                _fail(address, target, str(error))
             except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
                 reason = str(error) or type(error).__name__
             failures = 0 if partial.exists() and partial.stat().st_size > size else failures + 1

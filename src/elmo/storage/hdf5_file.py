@@ -42,7 +42,11 @@ class _Checked:
         self.seek, self.tell, self.read = file.seek, file.tell, file.read
 
     def write(self, content: Any) -> int:
-        return self._attempt(self._file.write, content) or memoryview(content).nbytes
+        view = memoryview(content).cast("B")
+        done = 0
+        while done < len(view) and self.error is None:  # one call may write a part: at most 2 GiB on Linux
+            done += self._attempt(self._file.write, view[done:]) or 0
+        return len(view)
 
     def truncate(self, size: int) -> int:
         return self._attempt(self._file.truncate, size) or size
@@ -52,7 +56,9 @@ class _Checked:
 
     def readinto(self, target: Any) -> int:
         view = memoryview(target).cast("B")
-        count = self._file.readinto(view)  # type: ignore[attr-defined]
+        count = 0
+        while part := self._file.readinto(view[count:]):  # type: ignore[attr-defined]
+            count += part
         # Data that could not be written is read as zeros, as in a sparse file.
         view[count:] = bytes(len(view) - count)
         return len(view)

@@ -67,10 +67,10 @@ def adapt(
     with locked(place):
         if not (place / _FACTS_FILE).exists():
             facts = _finetune(bilm, lines, place, epochs, progress)
-            shutil.rmtree(place / "run")
-            _text_file(place).unlink()
-            # Written last: if this file exists, the model is complete.
+            # If this file exists, the model is complete. A kill while the run is deleted must not train it again.
             write_atomic(place / _FACTS_FILE, json.dumps(asdict(facts), indent=2) + "\n")
+        shutil.rmtree(place / "run", ignore_errors=True)
+        _text_file(place).unlink(missing_ok=True)
     facts = AdaptationFacts(**read_json_object(place / _FACTS_FILE, expected="the facts of an adapted biLM"))
     return Adapted(PretrainedBiLM.from_pretrained(place), facts)
 

@@ -24,7 +24,7 @@ from elmo.errors import InputError
 from elmo.provenance import forget_peak, peak_bytes
 from elmo.settings import to_dict
 from elmo.storage.atomic import write_atomic
-from elmo.storage.digest import content_digest, json_digest
+from elmo.storage.digest import content_digest, json_digest, text_digest
 from elmo.tasks.adaptation import AdaptationFacts, adapt
 from elmo.tasks.layer_cache import LayerCache
 from elmo.tasks.layers.word_vectors import (
@@ -112,7 +112,7 @@ def run(
     job.folder.mkdir(parents=True, exist_ok=True)
     bilm, adaptation = adapted(job, data, bilm, report)
     bilm = bilm and bilm.to(job.device)
-    identity = _identity(job, bilm)
+    identity = _identity(job, bilm, data)
     for folder in sorted(job.folder.glob("seed-*")):  # before their biLM is replaced
         StateFile(folder, identity).exists()
     if bilm is not None and job.settings.elmo.is_frozen and job.keep_models:
@@ -151,7 +151,7 @@ def prepare(job: TaskJob) -> Prepared:
     others = {path: task.read(path, settings, "evaluate") for path in (files.dev, files.test) if path is not None}
     inventory = task.inventory(train_examples, settings)
     for path, examples in ((files.train, train_examples), *others.items()):
-        _check_sizes(task, path, examples, settings.text.max_tokens)
+        check_sizes(task, path, examples, settings.text.max_tokens)
         task.check(path, examples, inventory)
     chosen = _fraction(train_examples, settings.training.fraction)
     words = settings.text.words
@@ -168,7 +168,8 @@ def prepare(job: TaskJob) -> Prepared:
     return Prepared(chosen, train_examples, dev, test, inventory, frequent, vectors)
 
 
-def _check_sizes(task: Task[Any, Any, Any], path: str, examples: Sequence[Any], max_tokens: int) -> None:
+def check_sizes(task: Task[Any, Any, Any], path: str, examples: Sequence[Any], max_tokens: int) -> None:
+    """Refuse texts that are too long: the memory of some models grows with the square of the length."""
     for example in examples:
         if task.size(example) > max_tokens:
             raise InputError(
@@ -214,13 +215,20 @@ def _run_seed(
     }
 
 
-def _identity(job: TaskJob, bilm: PretrainedBiLM | None) -> str:
+def _identity(job: TaskJob, bilm: PretrainedBiLM | None, data: Prepared) -> str:
     """The digest of everything that a training depends on, except its length: a resumed one may have more epochs."""
     settings = settings_key(job.settings, with_elmo=bilm is not None)
     for name in ("epochs", "patience"):
         del settings["training"][name]
     files = [content_digest(path) for path in (job.files.train, job.files.dev)]
-    return json_digest({"elmo": bilm.digest() if bilm is not None else None, "files": files, "settings": settings})
+    return json_digest(
+        {
+            "elmo": bilm.digest() if bilm is not None else None,
+            "files": files,
+            "settings": settings,
+            "words": text_digest(data.words.words),  # those of a test file count too, and change the word table
+        }
+    )
 
 
 def adapted(

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.errors import InputError
 from elmo.settings import read_settings
 from elmo.storage.atomic import write_atomic
 from elmo.storage.digest import content_digest, json_digest
@@ -148,8 +149,10 @@ class Trainer:
         missing = {json_digest(key): run for run, key in zip(runs, keys, strict=True) if self.store.find(key) is None}
         for group in _groups(list(missing.values())):
             self._train_group(group)
-        results = [self.store.find(key) for key in keys]
-        return [result for result in results if result is not None]
+        results = [result for key in keys if (result := self.store.find(key)) is not None]
+        if len(results) < len(keys):
+            raise InputError("A file of these runs changed while they were trained. Run the same command again.")
+        return results
 
     def key(self, run: Run) -> dict[str, Any]:
         """The run's key with this biLM."""

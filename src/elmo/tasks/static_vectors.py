@@ -13,6 +13,7 @@ from elmo.errors import InputError, needs
 from elmo.settings import Settings, setting
 from elmo.storage.atomic import atomic_file, writing
 from elmo.storage.digest import content_digest, json_digest
+from elmo.storage.locks import locked
 from elmo.text.inputs import read_sentences
 from elmo.text.inputs.files import find_sources
 
@@ -50,10 +51,13 @@ def cached_vectors(
     texts = [source.path for source in find_sources(list(inputs)) if source.path is not None]
     key = {"kind": "vectors", "texts": [content_digest(text) for text in texts], "settings": asdict(settings)}
     path = folder / f"vectors-{json_digest(key)}.txt"
-    # The file is written atomically: if it exists, it is complete.
-    if not path.exists():
-        say("learning static word vectors")
-        train_vectors([str(text) for text in texts], path, settings=settings, say=say)
+    # The file is written atomically: if it exists, it is complete. Several processes may need it: one learns them.
+    with writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+    with locked(path):
+        if not path.exists():
+            say("learning static word vectors")
+            train_vectors([str(text) for text in texts], path, settings=settings, say=say)
     return path
 
 

@@ -9,7 +9,7 @@ elmo/               the biLM (a folder that `elmo.load` opens); none for a basel
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ SETTINGS_FILE, TASK_FILE, WEIGHTS_FILE, ELMO_FOLDER = "settings.toml", "task.jso
 BILM_PREFIX = "text.elmo.bilm."
 _MAX_BYTES = 1 << 30
 """The words of a large vector file take hundreds of megabytes in task.json."""
+_MAX_PAIRS = 1 << 26
+"""Pairs of tokens in a batch of predictions: an attention matrix of 256 MB."""
 
 
 @dataclass(frozen=True)
@@ -79,22 +81,39 @@ class TrainedTask:
         return TextIndexer(self.words, self.settings.text.characters.scheme, source)
 
     @torch.no_grad()
-    def predict(self, examples: Sequence[Any], indexer: TextIndexer | None = None) -> list[Any]:
-        """A prediction for each example, in order."""
+    def predict(
+        self,
+        examples: Sequence[Any],
+        indexer: TextIndexer | None = None,
+        *,
+        on_batch: Callable[[], None] | None = None,
+    ) -> list[Any]:
+        """A prediction for each example, in order; `on_batch` is called before each batch."""
         indexer = indexer or self.indexer()
         was_training = self.model.training
         self.model.eval()
         device = next(self.model.parameters()).device
         predictions: list[Any] = [None] * len(examples)
-        order = sorted(range(len(examples)), key=lambda index: self.task.size(examples[index]))
-        batch_size = self.settings.training.batch_size
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
+        for rows in self._batches([self.task.size(example) for example in examples]):
+            if on_batch is not None:
+                on_batch()
             batch = self.task.collate([examples[row] for row in rows], indexer, self.inventory)
             for row, prediction in zip(rows, self.model.predict(to_device(batch, device)), strict=True):
                 predictions[row] = prediction
         self.model.train(was_training)
         return predictions
+
+    def _batches(self, sizes: Sequence[int]) -> Iterator[list[int]]:
+        """Indices of examples of similar size, the shortest first."""
+        rows: list[int] = []
+        for row in sorted(range(len(sizes)), key=lambda index: sizes[index]):
+            is_full = len(rows) == self.settings.training.batch_size
+            if rows and (is_full or (len(rows) + 1) * sizes[row] ** 2 > _MAX_PAIRS):
+                yield rows
+                rows = []
+            rows.append(row)
+        if rows:
+            yield rows
 
     def evaluate(self, examples: Sequence[Any], indexer: TextIndexer | None = None) -> dict[str, float]:
         """The official scores."""

@@ -151,3 +151,13 @@ def test_no_memory_is_an_error_wherever_it_ends(variant: str, job: str, monkeypa
             resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
         blocks.pop()
     assert 0 < errors < 16
+
+
+def test_memory_of_the_kernels_is_not_freed_at_exit() -> None:
+    """A daemon thread may still use it. Functions that are registered first run last."""
+    code = (
+        "import atexit; kept = []; atexit.register(lambda: print(kept[0].sum().item()));"
+        "from elmo.bilm.kernels import binding; kept.append(binding.mapped(1 << 12).fill_(1))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0 and result.stdout.strip() == str(1 << 12), result.stderr

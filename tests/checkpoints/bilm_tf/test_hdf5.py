@@ -1,6 +1,7 @@
 """bilm-tf's and AllenNLP's options and hdf5 weights, both ways."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,21 @@ def test_ours_to_hdf5_and_back_is_exact(name: str, golden: Path, tmp_path: Path,
     hdf5.write(first, tmp_path / "weights.hdf5")
     assert_same(first, open_checkpoint(tmp_path))
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_weights_are_flushed_before_they_get_their_name(
+    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights, fsync, flushed = tmp_path / "w.hdf5", os.fsync, []
+
+    def watched(descriptor: int) -> None:
+        flushed.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, weights.exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    hdf5.write(open_checkpoint(golden / "allennlp/relu1"), weights)
+    assert ("w.hdf5", False) in flushed and ("w_options.json.partial", False) in flushed
+    assert flushed[-1] == (tmp_path.name, True)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -293,3 +293,24 @@ def test_rows_join_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: s
         {"id": "x8", "starts": [10, 12], "stops": [11, 13]},
         {"id": "x9", "url": ""},
     ]
+
+
+@pytest.mark.parametrize("name", TOKEN_FORMATS)
+def test_offsets_may_be_beyond_two_billion_characters(tmp_path: Path, name: str) -> None:
+    far = 2**31 + 5
+    vectors = np.ones((1, 4), np.float32)
+    rows = [Record(index, "a", ["a"], vectors, [(far + index, far + index + 1)]) for index in range(3)]
+    write(tmp_path / "out", name, LAYOUTS["single"], rows)
+    found = [(row["starts"], row["stops"]) for row in read_rows(tmp_path / "out", name)]
+    assert found == [([far + index], [far + index + 1]) for index in range(3)]
+
+
+@pytest.mark.parametrize("name", TOKEN_FORMATS)
+def test_a_missing_id_is_not_the_number_of_the_row(tmp_path: Path, name: str) -> None:
+    layout = OutputLayout(None, 4, False, "float32", has_ids=True)
+    vectors = np.ones((1, 4), np.float32)
+    rows = [Record(index, "a", ["a"], vectors, id=given) for index, given in enumerate(("x7", None, "x9"))]
+    write(tmp_path / "out", name, layout, rows)
+    assert [row.get("id") for row in read_rows(tmp_path / "out", name)] == ["x7", None, "x9"]
+    if name == "jsonl":
+        assert '"id": null' in (tmp_path / "out").read_text()

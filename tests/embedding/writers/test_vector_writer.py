@@ -148,6 +148,17 @@ def test_a_run_that_failed_immediately_leaves_no_files(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_older_output_is_not_the_result_of_a_run_that_saved_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "out.hdf5"
+    run(path, 5)
+    with pytest.raises(KeyboardInterrupt):
+        run(path, 20, if_exists="replace", stop_at=0)
+    check(path, 5)
+    run(path, 20, if_exists="resume")
+    check(path, 20)
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_another_input_or_other_settings_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "out.hdf5"
     with pytest.raises(KeyboardInterrupt):
@@ -233,3 +244,15 @@ def test_a_thread_that_still_writes_cannot_change_what_is_closed(tmp_path: Path)
     for index in range(6, 20):
         writer.write(record(index))
     assert sorted(file.name for file in (tmp_path / "out.jsonl.partial").iterdir()) == found
+
+
+def test_a_file_that_appears_during_the_run_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "out.hdf5"
+    with pytest.raises(WriteError, match="exists already"), VectorWriter(path, "hdf5", layout=LAYOUT) as writer:
+        for index in range(3):
+            writer.write(record(index))
+        path.write_text("precious")
+    assert path.read_text() == "precious"
+    path.unlink()
+    run(path, 3, if_exists="resume")
+    check(path, 3)

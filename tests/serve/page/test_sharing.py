@@ -146,3 +146,16 @@ def test_damaged_links(page: Any, server: Server) -> None:
         assert page.get_by_role("alert").count() == 0, state
         if "gamma" in state:
             assert page.locator(".sliders output").last.inner_text() == "1.50"
+
+
+@pytest.mark.parametrize("state", ["{", "null"])
+def test_a_link_whose_state_cannot_be_read_shows_an_example_and_says_so(page: Any, server: Server, state: str) -> None:
+    page.goto(link(server, "fill", text="we sat on the bank", position=1))
+    page.locator("#fill:not([aria-busy]) .result > *").first.wait_for()
+    page.goto(f"{server.url}/#panel=fill&state={quote(state)}")
+    page.locator("#status", has_text="The link's state could not be read; an example is shown.").wait_for()
+    page.locator("#fill:not([aria-busy]) .result > *").first.wait_for()
+    assert page.locator("#status").inner_text() == "The link's state could not be read; an example is shown."
+    assert page.locator("#fill [name=text]").input_value() == examples("FILLS")[0]["text"]
+    page.locator("#fill").get_by_role("button", name="Read", exact=True).click()
+    page.locator("#status", has_text="Done.").wait_for()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo.errors import InputError, MissingExtraError
-from elmo.text.inputs import ReadProgress, RowOptions, Sentence, read_sentences
+from elmo.text.inputs import ReadProgress, RowOptions, Sentence, formats, read_sentences
 
 
 def write(tmp_path: Path, name: str, content: str | bytes) -> Path:
@@ -135,6 +135,32 @@ def test_csv(tmp_path: Path) -> None:
 def test_a_long_csv_field_is_no_error(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", "text\n" + "word " * 100_000 + "\n")
     assert [len(found.tokens) for found in read_sentences(path)] == [100_000]
+
+
+def test_a_quoted_empty_cell_is_a_row_and_a_blank_line_is_none(tmp_path: Path) -> None:
+    found = summary(write(tmp_path, "a.csv", 'text\na\n""\n\nb\n'))
+    assert found == [(["a"], 2, None), ([], 3, None), (["b"], 5, None)]
+    assert summary(write(tmp_path, "a.tsv", "text\na\n\nb\n")) == [(["a"], 2, None), (["b"], 4, None)]
+
+
+def test_line_ends_inside_a_quoted_cell_are_kept(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", b'text,n\r\n"a\r\nb c","x\r\ny"\r\n\r\nd,z\r\n')
+    found = list(read_sentences(path, columns=RowOptions(keep=("n",)), offsets=True))
+    assert [(sentence.text, sentence.tokens, sentence.offsets, sentence.kept) for sentence in found] == [
+        ("a\r\nb c", ["a", "b", "c"], [(0, 1), (3, 4), (5, 6)], ("x\r\ny",)),
+        ("d", ["d"], [(0, 1)], ("z",)),
+    ]
+
+
+def test_an_unclosed_quote_does_not_read_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "MAX_LINE_BYTES", 1000)
+    path = write(tmp_path, "a.csv", "text\n" + "whole\n" * 1000 + '"open\n' + "line\n" * 200_000)
+    progress = ReadProgress()
+    rows = read_sentences(path, columns=RowOptions(progress=progress))
+    assert [next(rows).tokens for _ in range(1000)] == [["whole"]] * 1000, "the limit is that of a record"
+    with pytest.raises(InputError, match=r"a\.csv, line 1002: a record of more than 1,000 bytes.*quote is closed"):
+        next(rows)
+    assert progress.bytes_read < path.stat().st_size / 2
 
 
 def test_tsv_has_no_quoting_and_may_lack_a_header(tmp_path: Path) -> None:

@@ -194,5 +194,6 @@ def scratch(num_bytes: int) -> torch.Tensor:
 
 def _tensor_at(address: int, num_bytes: int, free: Callable[..., None], *arguments: int) -> torch.Tensor:
     memory = (ctypes.c_uint8 * num_bytes).from_address(address)
-    weakref.finalize(memory, free, *arguments)  # the tensor holds a reference to `memory`
+    release = weakref.finalize(memory, free, *arguments)  # the tensor holds a reference to `memory`
+    release.atexit = False  # a daemon thread may still run a kernel then; the system frees the memory
     return torch.frombuffer(memory, dtype=torch.uint8)

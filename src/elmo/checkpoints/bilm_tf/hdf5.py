@@ -33,7 +33,7 @@ from elmo.checkpoints.bilm_tf.vocabulary import find_vocabulary, write_vocabular
 from elmo.checkpoints.checkpoint import Checkpoint, refuse, some_names
 from elmo.checkpoints.renames import StoredArray
 from elmo.errors import CheckpointError
-from elmo.storage.atomic import check_writable, staging_folder, write_atomic
+from elmo.storage.atomic import check_writable, fsync_path, staging_folder, write_atomic
 from elmo.storage.hdf5_file import checked_hdf5
 
 FORMAT = "bilm-tf/AllenNLP hdf5"
@@ -87,6 +87,7 @@ def write(checkpoint: Checkpoint, target: Path, *, replace: bool | None = None) 
         with checked_hdf5(staged[0]) as file:
             for name, array in write_arrays(checkpoint.config, checkpoint.tensors):
                 file.create_dataset(name, data=array)
+        fsync_path(staged[0])
         others = checkpoint.card.get("options")  # a user's own card may hold anything under this name
         plain = options_from_config(checkpoint.config, others=others if isinstance(others, dict) else {})
         write_atomic(staged[1], json.dumps(plain, indent=2) + "\n")
@@ -98,6 +99,7 @@ def write(checkpoint: Checkpoint, target: Path, *, replace: bool | None = None) 
         files[0].unlink(missing_ok=True)
         for source, path in reversed(list(zip(staged, files, strict=True))):
             os.replace(source, path)
+        fsync_path(files[0].parent)
     return files
 
 

@@ -24,7 +24,7 @@ from elmo.checkpoints.bilm_tf.options import config_from_options, looks_like_opt
 from elmo.checkpoints.bilm_tf.sstable import MAGIC
 from elmo.checkpoints.bilm_tf.tensor_bundle import StoredVariable, read_bundle
 from elmo.checkpoints.bilm_tf.vocabulary import find_vocabulary
-from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, refuse
+from elmo.checkpoints.checkpoint import Checkpoint, SoftmaxWeights, check_finite, refuse
 
 FORMAT = "bilm-tf TensorFlow checkpoint"
 _SCOPE = "lm/"
@@ -148,4 +148,6 @@ def _softmax(stored: Mapping[str, StoredVariable], config: BiLMConfig, prefix: P
         found = f"has a softmax/W of {weight.shape} and a softmax/b of {bias.shape}"
         expected = f"(words, {config.lstm.projection_dim}) and (words,)"
         refuse(prefix, found, expected, "Check that the options belong to it.")
-    return SoftmaxWeights(*(torch.from_numpy(np.asarray(part[...], np.float32)) for part in (weight, bias)))
+    weights, biases = (torch.from_numpy(np.asarray(part[...], np.float32)) for part in (weight, bias))
+    check_finite({"softmax/W": weights, "softmax/b": biases}, source=prefix)
+    return SoftmaxWeights(weights, biases)

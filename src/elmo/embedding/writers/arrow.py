@@ -3,8 +3,8 @@
     id         int64                                  number in the input, from 0; or string, from the chosen column
     ...        string                                 the kept columns of the input
     tokens     list<string>
-    starts     list<int32>                            start and end of each token in its text, in characters
-    stops      list<int32>
+    starts     list<int64>                            start and end of each token in its text, in characters
+    stops      list<int64>
     vectors    list<fixed_size_list<float>[dim]>      one vector per token
     vector     fixed_size_list<float>[dim]            instead, when pooled
     layer_k    as `vectors` or `vector`               instead, one column per layer, with all layers
@@ -38,7 +38,7 @@ def sentence_schema(layout: OutputLayout) -> pa.Schema:
             ("id", pa.string() if layout.has_ids else pa.int64()),
             *((name, pa.string()) for name in layout.keep),
             ("tokens", pa.list_(pa.string())),
-            *((name, pa.list_(pa.int32())) for name in OFFSET_COLUMNS),
+            *((name, pa.list_(pa.int64())) for name in OFFSET_COLUMNS),
             *((name, column) for name in vector_columns(layout)),
         ]
     )

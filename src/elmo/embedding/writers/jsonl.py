@@ -2,9 +2,9 @@
 
     {"id": 0, "starts": [0, 2], "stops": [1, 3], "tokens": ["a", "b"], "vectors": [[0.1, ...], [0.2, ...]]}
 
-`id` is the sentence's number in the input, or the value of the id column; kept columns follow it. With all layers,
-`"layers": [[[...]]]` (layers, tokens, dim); pooled, `"vector": [...]`, or `"layers": [[...]]` (layers, dim). Numbers
-have enough digits to give the same float32 (9) or float16 (5). Compression is gzip.
+`id` is the sentence's number in the input, or the value of the id column, null where it has none; kept columns follow
+it. With all layers, `"layers": [[[...]]]` (layers, tokens, dim); pooled, `"vector": [...]`, or `"layers": [[...]]`
+(layers, dim). Numbers have enough digits to give the same float32 (9) or float16 (5). Compression is gzip.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ class JsonLinesPart:
         opened = gzip.GzipFile(path, "wb", compresslevel=6) if layout.compress else path.open("wb")
         self._file = cast(IO[bytes], opened)
         self._key = "layers" if layout.num_layers is not None else "vector" if layout.pooled else "vectors"
+        self._has_ids = layout.has_ids
         self._number = "%.9g" if layout.dtype == "float32" else "%.5g"
 
     def add(self, record: Record) -> None:
-        row = {"id": record.index, **json.loads(record.row_as_json), "tokens": list(record.tokens)}
+        number = None if self._has_ids else record.index
+        row = {"id": number, **json.loads(record.row_as_json), "tokens": list(record.tokens)}
         head = json.dumps(row, ensure_ascii=False)
         line = f'{head[:-1]}, "{self._key}": {self._array(record.vectors)}}}\n'
         self._file.write(line.encode("utf-8", "replace"))

@@ -41,6 +41,8 @@ IfExists = Literal["fail", "resume", "replace"]
 """What to do with an output, or an unfinished run, that exists."""
 
 _SETTINGS, _JOINED, _DONE = "settings.json", "joined", "done"
+_REPLACE = "replace"
+"""The run was started with --force, so that it may replace the output, also after --resume."""
 _PART_NAME = re.compile(r"part-(\d{9,})-(\d{9,})-([0-9a-f]{8})")
 
 
@@ -127,6 +129,7 @@ class VectorWriter:
         """Join the parts and rename the result to the output."""
         if self.complete:
             return
+        self._check_output()
         if self._next < self.num_finished:
             self._cannot_resume(f"the input has {self._next} sentences, and {self.num_finished} are finished already")
         if self._part is None and self._next == 0:
@@ -156,7 +159,8 @@ class VectorWriter:
             # The sentences gathered so far make a complete part. If it cannot be closed, the earlier parts remain.
             with suppress(Exception):
                 self._close_part()
-            if not self.complete and not self._parts():
+            # The folder marks an unfinished run where an older output would be read as its result.
+            if not self.complete and not self._parts() and not self.path.exists():
                 shutil.rmtree(self._folder, ignore_errors=True)
 
     def _writing(self) -> AbstractContextManager[None]:
@@ -185,6 +189,8 @@ class VectorWriter:
             order = {_DONE: 0, _JOINED: 1, _SETTINGS: 3}
             for path in sorted(found, key=lambda path: order.get(path.name, 2)):
                 path.unlink()
+            if replace:
+                (self._folder / _REPLACE).touch()
             self._write_settings()
 
     def _acquire_lock(self) -> None:
@@ -252,6 +258,8 @@ class VectorWriter:
         os.replace(path, self._folder / f"part-{self._part_begin:09d}-{self._next:09d}-{self._checksum:08x}")
 
     def _take_name(self) -> None:
+        if (self._folder / _JOINED).exists() and not (self._folder / _DONE).exists():
+            self._check_output()
         (self._folder / _DONE).touch()
         if (self._folder / _JOINED).exists():
             os.replace(self._folder / _JOINED, self.path)
@@ -261,6 +269,11 @@ class VectorWriter:
                 path.unlink()
         shutil.rmtree(self._folder)
         self.complete = True
+
+    def _check_output(self) -> None:
+        """Refuse to replace a file that appeared during the run."""
+        if not (self._folder / _REPLACE).exists():
+            check_writable(self.path, replace=False)
 
     def _count(self, tokens: Sequence[str]) -> None:
         text = "\x00".join(tokens) + "\x01"

@@ -20,6 +20,7 @@ from elmo.integrations.allennlp.published import DEFAULT_BATCH_SIZE, DEFAULT_OPT
 from elmo.integrations.allennlp.text import ELMoTokenCharactersIndexer, batch_to_ids, remove_sentence_boundaries
 from elmo.settings import check_number
 from elmo.storage.atomic import atomic_file
+from elmo.storage.hdf5_file import checked_hdf5
 
 
 class ElmoEmbedder:
@@ -81,7 +82,7 @@ class ElmoEmbedder:
             raise InputError(f"The input is not {error.encoding} text: {error}. Convert it first.") from error
         vectors = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
         keys = sentences if use_sentence_keys else [str(index) for index in range(len(sentences))]
-        with atomic_file(Path(output_file_path)) as partial, h5py.File(partial, "w") as file:
+        with atomic_file(Path(output_file_path)) as partial, checked_hdf5(partial) as file:
             for key, layers in zip(keys, vectors, strict=True):
                 chosen = {"all": layers, "top": layers[-1], "average": layers.mean(axis=0)}[output_format]
                 try:

@@ -124,7 +124,8 @@ class Elmo(nn.Module):
         output = self._elmo_lstm(flat, words)
         representations = []
         mask = output["mask"]
-        for mix in self._scalar_mixes:
+        for index in range(len(self._scalar_mixes)):
+            mix = getattr(self, f"scalar_mix_{index}")  # as in AllenNLP: a program may have replaced it
             mixed, mask = mix(output["activations"], output["mask"]), output["mask"]
             if not self._keep_sentence_boundaries:
                 mixed, mask = remove_sentence_boundaries(mixed, mask)

@@ -17,13 +17,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
-import h5py
 import numpy as np
 
 from elmo.bilm.device import choose_device
 from elmo.errors import ConfigError, ElmoError
 from elmo.integrations.many_langs import Embedder, choose, logger
 from elmo.storage.atomic import atomic_file
+from elmo.storage.hdf5_file import checked_hdf5
 from elmo.text.inputs.files import ReadProgress, find_sources, read_lines
 from elmo.text.inputs.reader import read_sentences
 
@@ -74,7 +74,7 @@ def _write_text(output: IO[str], tokens: list[str], vectors: np.ndarray) -> None
 
 def _open(files: ExitStack, prefix: str, kind: str, layer: int) -> Any:
     partial = files.enter_context(atomic_file(Path(f"{prefix}.ly{layer}.{kind}")))
-    opened = h5py.File(partial, "w") if kind == "hdf5" else partial.open("w", encoding="utf-8")
+    opened = checked_hdf5(partial) if kind == "hdf5" else partial.open("w", encoding="utf-8")
     return files.enter_context(opened)
 
 

@@ -67,8 +67,7 @@ class ElmoPipe:
         self._source = model
         self._embedder: Embedder | None = None
         self._error_handler: Callable[..., None] = raise_error
-        if not Doc.has_extension("elmo"):
-            Doc.set_extension("elmo", default=None)
+        _add_extension()
 
     @property
     def embedder(self) -> Embedder:
@@ -147,6 +146,16 @@ class ElmoPipe:
         if self._embedder is not None:
             state["_source"], state["_embedder"] = self._embedder.model, None
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        _add_extension()
+
+
+def _add_extension() -> None:
+    """doc._.elmo, which every process must add for itself."""
+    if not Doc.has_extension("elmo"):
+        Doc.set_extension("elmo", default=None)
 
 
 def _hook(doc: Doc) -> None:

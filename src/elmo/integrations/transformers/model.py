@@ -42,6 +42,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
     config_class = ElmoConfig
     base_model_prefix = "elmo"
     main_input_name = "input_ids"
+    accepts_loss_kwargs = False  # the loss is a mean over the batch, which Trainer must divide when it accumulates
     _keys_to_ignore_on_load_missing = [r"mix\.(weights|gamma)"]  # noqa: RUF012 - a mix that has not learned is a mean
     _keys_to_ignore_on_load_unexpected = [r"warm_state\."]  # noqa: RUF012
 
@@ -84,11 +85,21 @@ class ElmoPreTrainedModel(PreTrainedModel):
         model.elmo_model.take(checkpoint)
         return (model, info) if with_info else model
 
-    def save_pretrained(self, save_directory: str | Path, **options: Any) -> None:
+    def save_pretrained(self, save_directory: str | Path, is_main_process: bool = True, **options: Any) -> None:
         """Write a folder that `from_pretrained` and `elmo.load` open; the latter leaves mix and classifier out."""
-        super().save_pretrained(save_directory, **options)
-        write_remote_code(save_directory)
-        native.write_companions(self.elmo_model.bilm.to_checkpoint(), Path(save_directory))
+        super().save_pretrained(save_directory, is_main_process=is_main_process, **options)
+        # Newer versions of transformers look at the process's rank as well.
+        if getattr(self, "should_save_on_this_rank", bool)(is_main_process):
+            self._write_companions(save_directory)
+
+    def _upload_modified_files(self, working_dir: str | Path, *arguments: Any, **options: Any) -> Any:
+        # With push_to_hub=True, transformers uploads before its save_pretrained returns.
+        self._write_companions(working_dir)
+        return super()._upload_modified_files(working_dir, *arguments, **options)
+
+    def _write_companions(self, folder: str | Path) -> None:
+        write_remote_code(folder)
+        native.write_companions(self.elmo_model.bilm.to_checkpoint(), Path(folder))
 
     @classmethod
     def register_for_auto_class(cls, auto_class: str = "AutoModel") -> None:

@@ -36,6 +36,8 @@ function fits(key, value, preset) {
   return typeof value === typeof preset;
 }
 
+let notice = ""; // shown when the next run is done
+
 /** Whether the address names a panel, which is current then. */
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -48,7 +50,8 @@ function readAddress() {
       if (fits(key, state[key], preset)) panels[name].state[key] = state[key];
     }
   } catch {
-    say("The link's state could not be read; an example is shown.");
+    Object.assign(panels[name].state, panels[name].presets);
+    notice = "The link's state could not be read; an example is shown.";
   }
   return true;
 }
@@ -92,17 +95,19 @@ async function run(name) {
   const panel = panels[name];
   stop(panel);
   const { signal } = panel.work;
+  const told = notice;
+  notice = "";
   panel.ran = true;
   panel.section.setAttribute("aria-busy", "true");
   say("Working …");
   try {
     await panel.run(signal);
     panel.show();
-    say("Done.");
+    say(told || "Done.");
   } catch (error) {
     if (signal.aborted) return;
     panel.section.querySelector(".result").replaceChildren(element("p", { class: "error", role: "alert" }, error.message));
-    say("");
+    say(told);
     if (error.status === 401) pointToKey();
   }
   panel.section.removeAttribute("aria-busy");

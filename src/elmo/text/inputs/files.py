@@ -154,8 +154,8 @@ def read_lines(source: Source, progress: ReadProgress) -> Iterator[tuple[int, st
     return ((line.number, line.text) for line in read_located_lines(source, progress))
 
 
-def read_located_lines(source: Source, progress: ReadProgress) -> Iterator[Line]:
-    """Every line that begins in the source's range."""
+def read_located_lines(source: Source, progress: ReadProgress, *, keep_returns: bool = False) -> Iterator[Line]:
+    """Every line that begins in the source's range. `keep_returns`: only the newline of a line's end is removed."""
     offset = source.start
     with open_binary(source, progress) as stream:
         if offset:
@@ -174,7 +174,8 @@ def read_located_lines(source: Source, progress: ReadProgress) -> Iterator[Line]
                 raise _not_utf8(source, number, offset + error.start, raw) from None
             if offset == 0:
                 text = text.removeprefix("\ufeff")
-            yield Line(number, text.removesuffix("\n").removesuffix("\r"), offset)
+            text = text.removesuffix("\n")
+            yield Line(number, text if keep_returns else text.removesuffix("\r"), offset)
             offset += len(raw)
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from elmo.errors import InputError, needs
 from elmo.storage.json_file import parse_json
-from elmo.text.inputs.files import Line, ReadProgress, Source, read_located_lines, read_pieces
+from elmo.text.inputs.files import MAX_LINE_BYTES, Line, ReadProgress, Source, read_located_lines, read_pieces
 from elmo.text.inputs.wikipedia import read_articles
 from elmo.text.sentences import split_sentences
 from elmo.text.tokenizer import words
@@ -148,34 +148,42 @@ def read_csv(source: Source, options: RowOptions) -> Iterator[Row]:
 
 
 def read_tsv(source: Source, options: RowOptions) -> Iterator[Row]:
-    rows = ((line, line.text.split("\t")) for line in read_located_lines(source, options.progress))
+    lines = read_located_lines(source, options.progress)
+    rows = ((line, line.text.split("\t")) for line in lines if line.text)
     return _read_table(rows, source, options)
 
 
 def _csv_rows(source: Source, options: RowOptions) -> Iterator[Cells]:
     """Rows with the line that each begins on: a quoted field may hold line ends."""
-    # The default limit is there to find unclosed quotes, which `strict` does as well; a long document is no error.
-    csv.field_size_limit(2**31 - 1)
-    unread: list[Line] = []
+    csv.field_size_limit(2**31 - 1)  # the limit of a record is below
+    first: Line | None = None
 
     def lines() -> Iterator[str]:
-        for line in read_located_lines(source, options.progress):
-            unread.append(line)
+        nonlocal first
+        for line in read_located_lines(source, options.progress, keep_returns=True):
+            first = first or line
+            if line.offset - first.offset > MAX_LINE_BYTES:
+                raise InputError(
+                    f"{source.place(first)}: a record of more than {MAX_LINE_BYTES:,} bytes. Check that every quote is "
+                    "closed; for a table without quoting, use the format tsv."
+                )
             yield line.text + "\n"
 
     try:
         for row in csv.reader(lines(), strict=True):
-            yield unread[0], row
-            unread.clear()
+            assert first is not None
+            if row:  # [] is a blank line, [""] a quoted empty cell
+                yield first, row
+            first = None
     except csv.Error as error:
+        where = source.place(first) if first else source.name
         raise InputError(
-            f"{source.place(unread[0])}: broken table ({error}). Check that every quote is closed, and doubled "
-            "inside a field; for a table without quoting, use the format tsv."
+            f"{where}: broken table ({error}). Check that every quote is closed, and doubled inside a "
+            "field; for a table without quoting, use the format tsv."
         ) from error
 
 
 def _read_table(rows: Iterator[Cells], source: Source, options: RowOptions) -> Iterator[Row]:
-    rows = ((line, row) for line, row in rows if row not in ([], [""]))
     first = next(rows, None)
     if first is None:
         return
