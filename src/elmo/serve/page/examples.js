@@ -7,17 +7,12 @@ export const SENSES = [
   },
   {
     "name": "bear",
-    "text": "A brown bear ate all our honey.\nThe bear sleeps in its den through the winter.\n\nHe could not bear that noise any longer.\nShe could not bear to look at him.",
+    "text": "A brown bear ate all our honey.\nThe bear sleeps in its den through the winter.\n\nHe could not bear that noise any longer.\nThey had to bear the cost of the war.",
     "word": 2
   },
   {
-    "name": "bat",
-    "text": "A bat flew out of the cave at night.\nA bat is not a bird, but it can fly.\n\nShe swung the bat and scored a run.\nThe batsman dropped his bat and left the field.",
-    "word": 1
-  },
-  {
-    "name": "play",
-    "text": "She wrote a play about her grandmother.\nCritics praised the second act of the play.\n\nThey play football every Saturday.\nOur team will play the champions next week.",
+    "name": "can",
+    "text": "He opened a can of beans.\nShe drank a can of cold beer.\n\nShe can speak five languages.\nNobody can read his handwriting.",
     "word": 3
   },
   {
@@ -26,19 +21,24 @@ export const SENSES = [
     "word": 4
   },
   {
+    "name": "bat",
+    "text": "A bat flew out of the cave at night.\nA bat is not a bird, but it can fly.\n\nShe swung the bat and scored a run.\nThe batsman dropped his bat and left the field.",
+    "word": 1
+  },
+  {
+    "name": "play",
+    "text": "The play was first performed in London.\nCritics praised the second act of the play.\n\nThey play football every Saturday.\nOur team will play the champions next week.",
+    "word": 1
+  },
+  {
+    "name": "park",
+    "text": "There is a lake in the park near the zoo.\nThe city opened a new park in 1901.\n\nYou may not park your car here.\nShe had to park the truck behind the house.",
+    "word": 6
+  },
+  {
     "name": "second",
-    "text": "It turns ten times per second.\nThe ball moves at forty metres a second.\n\nShe was the second wife of the king.\nIt was his second visit to Rome.",
-    "word": 5
-  },
-  {
-    "name": "can",
-    "text": "She drank a can of cold beer.\nThe dog knocked over a can of paint.\n\nShe can speak five languages.\nNobody can read his handwriting.",
-    "word": 3
-  },
-  {
-    "name": "rose",
-    "text": "He gave her a red rose.\nShe wore a white rose in her hair.\n\nPrices rose sharply last year.\nThe number of students rose to five hundred.",
-    "word": 5
+    "text": "He waited for one second and fired.\nThe ball moves at forty metres a second.\n\nShe was the second wife of the king.\nIt was his second visit to Rome.",
+    "word": 4
   }
 ];
 export const FILLS = [
@@ -58,14 +58,19 @@ export const FILLS = [
     "position": 6
   },
   {
+    "name": "a ___ there",
+    "text": "Once upon a time there was a king.",
+    "position": 3
+  },
+  {
     "name": "the ___ of",
     "text": "He was the son of a farmer and his wife.",
     "position": 3
   },
   {
-    "name": "a ___ there",
-    "text": "Once upon a time there was a king.",
-    "position": 3
+    "name": "heart ___ at",
+    "text": "He died of a heart attack at the age of 70.",
+    "position": 5
   },
   {
     "name": "the ___ and",
@@ -73,47 +78,42 @@ export const FILLS = [
     "position": 3
   },
   {
-    "name": "to ___ for",
-    "text": "He was sentenced to death for murder.",
-    "position": 4
-  },
-  {
-    "name": "first ___ to",
-    "text": "She was the first woman to win the prize.",
-    "position": 4
+    "name": "his ___ and",
+    "text": "He shook his head and said nothing.",
+    "position": 3
   }
 ];
 export const WORDS = [
   {
-    "name": "match",
-    "word": "match"
-  },
-  {
     "name": "left",
     "word": "left"
-  },
-  {
-    "name": "fair",
-    "word": "fair"
   },
   {
     "name": "play",
     "word": "play"
   },
   {
-    "name": "well",
-    "word": "well"
+    "name": "kind",
+    "word": "kind"
   },
   {
-    "name": "right",
-    "word": "right"
+    "name": "fair",
+    "word": "fair"
+  },
+  {
+    "name": "bank",
+    "word": "bank"
   },
   {
     "name": "spring",
     "word": "spring"
   },
   {
-    "name": "bank",
-    "word": "bank"
+    "name": "bat",
+    "word": "bat"
+  },
+  {
+    "name": "right",
+    "word": "right"
   }
 ];
