@@ -115,3 +115,14 @@ def test_a_pipe_gets_the_lines_and_stays_a_pipe(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["tokenize", str(tmp_path / "a.txt"), "-o", str(pipe)])
     reader.join(10)
     assert (result.exit_code, got, pipe.is_fifo()) == (0, ["One line .\n"], True), result.output
+
+
+def test_a_file_is_replaced_only_with_force(tmp_path: Path) -> None:
+    """Above all the input itself, named twice by mistake."""
+    text = tmp_path / "text.txt"
+    text.write_text("Don't.\n", encoding="utf-8")
+    result = run(str(text), "-o", str(text))
+    assert result.returncode == 2 and b"exists already" in result.stderr
+    assert text.read_text(encoding="utf-8") == "Don't.\n"
+    assert run(str(text), "-o", str(text), "--force").returncode == 0
+    assert text.read_text(encoding="utf-8") == "Do n't .\n"
