@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from tempfile import TemporaryDirectory
 
 from elmo.errors import CheckpointError
-from elmo.storage.atomic import fsync_path
+from elmo.storage.atomic import fsync_path, staging_folder
 
 MAX_MEMBERS = 10_000
 MAX_RATIO = 200
@@ -33,17 +33,13 @@ def unpacked(archive: Path) -> Iterator[Path]:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip into a new folder, atomically. The caller holds a lock."""
-    stage = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(stage, ignore_errors=True)
-    try:
+    """Unpack a zip into a new folder, atomically."""
+    with staging_folder(folder) as stage:
         found = _extract(archive, stage)
         for path in found.rglob("*"):
             fsync_path(path)
         found.rename(folder)
         fsync_path(folder.parent)
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
 
 
 def _extract(archive: Path, folder: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +13,7 @@ from elmo.commands import options
 from elmo.commands.task_training import TaskProgress, TrainingOptions
 from elmo.errors import ConfigError
 from elmo.settings import read_settings, to_toml
-from elmo.storage.atomic import check_writable, deleting_empty_folders, write_atomic, writing
-from elmo.storage.locks import locked
+from elmo.storage.atomic import check_writable, write_atomic
 from elmo.tasks.catalog import task_names
 from elmo.tasks.static_vectors import VectorSettings, train_vectors
 
@@ -174,6 +172,7 @@ def _train(
 ) -> None:
     from elmo.bilm.device import choose_device
     from elmo.checkpoints.pretrained import DEFAULT_MODEL, load
+    from elmo.commands.training_run import only_process
     from elmo.tasks.catalog import find_task
     from elmo.tasks.job import TaskJob, run
 
@@ -192,14 +191,8 @@ def _train(
         cache_folder=cache_folder,
         device=choose_device(training.device),
     )
-    with deleting_empty_folders(output.parent), ExitStack() as held:
-        with writing(output):
-            output.parent.mkdir(parents=True, exist_ok=True)
-            is_ours = held.enter_context(locked(output, wait=False))
-        if not is_ours:
-            raise ConfigError(f"Another process is training in {output}. Wait for it, or give another folder.")
-        with TaskProgress() as progress:
-            results = run(job, bilm=bilm, report=progress.show)
+    with only_process(output, lock=output), TaskProgress() as progress:
+        results = run(job, bilm=bilm, report=progress.show)
     _show(results, output)
 
 

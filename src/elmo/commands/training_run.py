@@ -130,10 +130,20 @@ def locked_folder(folder: Path, world: World, *, new: bool = False) -> Iterator[
     if not world.leads or not (new or (folder / "run").is_dir()):
         yield
         return
-    with deleting_empty_folders(folder):
+    with only_process(folder, lock=folder / "run"):
+        yield
+
+
+@contextmanager
+def only_process(folder: Path, *, lock: Path) -> Iterator[None]:
+    """Refuse a folder that another process trains in: `lock` is the path that is locked.
+
+    The parent of `lock` is made if it is missing, and deleted again if it stays empty.
+    """
+    with deleting_empty_folders(lock.parent):
         with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / "run", wait=False) as acquired:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+        with locked(lock, wait=False) as acquired:
             if not acquired:
                 raise CheckpointError(
                     f"Another process is training in {folder}. Wait for it, or stop it (Ctrl-C) and try again."
