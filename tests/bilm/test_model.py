@@ -151,3 +151,14 @@ def test_word_vectors_of_another_width_are_refused() -> None:
     bilm, batch = make_bilm(), make_batch()
     with pytest.raises((InputError, RuntimeError)):
         bilm.contextualize(torch.zeros(9, 7), batch.positions, batch.lengths)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@torch.no_grad()
+def test_autocast_changes_the_precision_but_not_the_type(dtype: torch.dtype) -> None:
+    bilm, batch = make_bilm(), make_batch()
+    expected = bilm(batch).layers
+    with torch.autocast("cpu", dtype):
+        layers = bilm(batch).layers
+    assert layers.dtype == torch.float32
+    torch.testing.assert_close(layers, expected, rtol=0, atol=0.02)

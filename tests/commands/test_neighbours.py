@@ -106,3 +106,13 @@ def test_paths_that_cannot_be_written_are_refused(index: str, tmp_path: Path) ->
     for place in (f"{text}/ix.parquet", str(tmp_path), "/proc/ix.parquet"):
         with pytest.raises(WriteError, match=rf"Cannot write .*{place}"):
             run("export", index, "-o", place)
+
+
+def test_an_export_is_replaced_only_with_force(index: str, tmp_path: Path) -> None:
+    output = tmp_path / "ix.parquet"
+    output.write_text("precious", encoding="utf-8")
+    with pytest.raises(WriteError, match="--force"):
+        run("export", index, "-o", str(output))
+    assert output.read_text(encoding="utf-8") == "precious"
+    run("export", index, "-o", str(output), "--force")
+    assert parquet.read_table(output).num_rows == 16

@@ -155,3 +155,14 @@ def test_all_tasks_of_a_folder_are_trained_for_the_service(data: Path, tmp_path:
     assert "found train.csv, train.txt" in refused("train-all", str(tmp_path / "data"), "-o", str(tmp_path / "again"))
     assert "named as a task" in refused("train-all", str(tmp_path), "-o", str(tmp_path / "again"))
     assert not (tmp_path / "again").exists()
+
+
+def test_static_vectors_are_replaced_only_with_force(tmp_path: Path) -> None:
+    text, output = tmp_path / "text.txt", tmp_path / "vectors.txt"
+    text.write_text("a cat and a dog\n" * 50, encoding="utf-8")
+    output.write_text("precious", encoding="utf-8")
+    arguments = ["vectors", str(text), "-o", str(output), "--epochs", "1", "--threads", "1"]
+    assert "--force" in refused(*arguments)
+    assert output.read_text(encoding="utf-8") == "precious"
+    elmo(*arguments, "--force")
+    assert "cat" in output.read_text(encoding="utf-8")

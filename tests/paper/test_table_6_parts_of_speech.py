@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from known_encoder import KnownEncoder
 
+from elmo.embedding.embedder import EmbeddedSentence
 from elmo.errors import InputError
 from elmo.paper.labelled_text import LabelledSentence, LabelledSplits, check_splits
-from elmo.paper.linear_probe import LinearProbes, ProbeSettings, Whitening
+from elmo.paper.linear_probe import LinearProbes, ProbeSettings, Whitening, encode_tokens
 from elmo.paper.table_6_parts_of_speech import TokenProbe, probe_tokens
 
 WORDS = ["the", "a", "fish", "can", "swim", "old", "men", "boats"]
@@ -122,3 +125,19 @@ def test_an_untrained_model_on_ewt_beats_guessing(shared: Path, make_bilm: objec
     # Six numbers a direction, all random, tell some endings and lengths apart.
     assert min(row.test for row in result.rows) > most_frequent + 5
     assert result.baseline_test > 75
+
+
+def test_the_file_of_vectors_has_its_space_before_it_is_filled(tmp_path: Path) -> None:
+    """A sparse file would end the process with SIGBUS when the disk is full."""
+    path, reserved = tmp_path / "vectors.npy", []
+
+    class Watching(KnownEncoder):
+        def stream(self, sentences: Iterable[Sequence[str]], /) -> Iterator[EmbeddedSentence]:
+            for embedded in super().stream(sentences):
+                yield embedded
+                reserved.append(path.stat().st_blocks * 512)
+
+    sentences = [["a", "b"]] * 400
+    values = encode_tokens(path, Watching(), sentences)
+    assert values.shape == (800, 4, KnownEncoder.dim)
+    assert reserved[0] >= path.stat().st_size

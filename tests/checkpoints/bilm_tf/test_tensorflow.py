@@ -134,3 +134,14 @@ def test_tensorflow_is_not_imported(golden: Path) -> None:
         "assert 'tensorflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", ["softmax/W", "softmax/b"])
+def test_nan_in_the_softmax_is_refused(name: str, copy_of) -> None:
+    folder = copy_of("checkpoints/char")
+    checkpoint = open_checkpoint(folder / "model.ckpt-12.index")
+    assert checkpoint.softmax is not None
+    stored = {"softmax/W": checkpoint.softmax.weight.numpy(), "softmax/b": checkpoint.softmax.bias.numpy()}
+    stored[name].flat[3] = float("nan")
+    with pytest.raises(CheckpointError, match=name):
+        tensorflow._softmax(stored, checkpoint.config, folder / "model.ckpt-12")
