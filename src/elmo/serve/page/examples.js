@@ -21,13 +21,13 @@ export const SENSES = [
     "word": 4
   },
   {
-    "name": "bat",
-    "text": "A bat flew out of the cave at night.\nA bat is not a bird, but it can fly.\n\nShe swung the bat and scored a run.\nThe batsman dropped his bat and left the field.",
+    "name": "play",
+    "text": "The play was first performed in London.\nCritics praised the second act of the play.\n\nThey play football every Saturday.\nOur team will play the champions next week.",
     "word": 1
   },
   {
-    "name": "play",
-    "text": "The play was first performed in London.\nCritics praised the second act of the play.\n\nThey play football every Saturday.\nOur team will play the champions next week.",
+    "name": "bat",
+    "text": "A bat flew out of the cave at night.\nA bat is not a bird, but it can fly.\n\nShe swung the bat and scored a run.\nThe batsman dropped his bat and left the field.",
     "word": 1
   },
   {
