@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from collections.abc import Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -186,7 +188,7 @@ def test_short_texts_do_not_wait_for_a_long_one(server: Server) -> None:
 
 
 def test_work_of_disconnected_clients_is_dropped(server: Server) -> None:
-    body = json.dumps({"inputs": [" ".join(["word"] * 4000)] * 32})
+    body = json.dumps({"inputs": [" ".join(["word"] * 4000)] * 16})  # the queue has room for four of these
     before = value(server, "te_request_cancelled")
     for _ in range(3):
         connection = http.client.HTTPConnection(server.url.removeprefix("http://"))
@@ -196,6 +198,15 @@ def test_work_of_disconnected_clients_is_dropped(server: Server) -> None:
     wait_until(lambda: value(server, "te_requests_in_work") == 0)
     assert value(server, "te_queue_tokens") == 0
     assert httpx.post(server.url + "/embed", json={"inputs": "short"}, timeout=60).status_code == 200
+
+
+def test_a_client_that_leaves_before_its_body_is_whole_counts_as_cancelled(server: Server) -> None:
+    before = value(server, "te_request_cancelled")
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+        head = b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        connection.sendall(head + b'Content-Length: 100\r\n\r\n{"inputs"')
+    wait_until(lambda: value(server, "te_request_cancelled") == before + 1)
 
 
 def test_api_key_and_stopping_during_requests(start_server: Start, tmp_path: Path) -> None:

@@ -122,6 +122,8 @@ class Guard:
                 whole = not message.get("more_body", False)
                 if received > limit:
                     raise HTTPException(413, too_large, {"Connection": "close"})
+            elif not whole and visit.counted:  # FastAPI would call the rest of the body invalid
+                raise HTTPException(499, "The client disconnected.")
             return message
 
         try:
