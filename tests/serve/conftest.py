@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -43,6 +44,13 @@ FLAGS = [
 ]
 SOURCE = Path(elmo.__file__).parents[1]
 """Of the package under test: the source tree or an installed wheel."""
+
+
+def value(server: Server, name: str, headers: dict[str, str] | None = None) -> float:
+    text = httpx.get(server.url + "/metrics", headers=headers, timeout=60).text
+    found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
+    assert found, name
+    return float(found.group(1))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:

@@ -20,7 +20,7 @@ from elmo.serve.app import create_app
 from elmo.serve.connections import RESERVED_FILES, connection_limit
 from elmo.serve.connections import Server as BoundedServer
 from elmo.serve.settings import ServeSettings
-from serve.conftest import MAIN, Server
+from serve.conftest import MAIN, Server, value, wait_until
 
 Start = Callable[..., Server]
 PATIENCE = 60  # seconds until a test fails; the server's own limits are much shorter
@@ -281,3 +281,10 @@ def test_a_server_without_a_key_warns_beyond_loopback(start_server: Start, serve
     assert warning["level"] == "warning" and "ELMO_API_KEY" in str(warning["advice"])
     assert public.stop() == 0
     assert not any("NO API KEY" in line for line in server.lines)
+
+
+def test_a_client_that_leaves_before_its_body_is_whole_counts_as_cancelled(server: Server) -> None:
+    before = value(server, "te_request_cancelled")
+    with connect(server) as sock:
+        sock.sendall(head("/embed", 100) + b'{"inputs"')
+    wait_until(lambda: value(server, "te_request_cancelled") == before + 1)
