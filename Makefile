@@ -78,10 +78,10 @@ lint: $(VENV)/.installed-dev ## ruff and mypy
 docs: $(VENV)/.installed-dev ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-bench: $(VENV)/.installed-dev ## speed beside AllenNLP, in one run
+bench: $(VENV)/.installed-dev ## speed compared with AllenNLP, in one run
 	$(BIN)/python benchmarks/bench_embed.py
 
-bench-serve: $(VENV)/.installed-dev ## the service beside the library, in one run
+bench-serve: $(VENV)/.installed-dev ## the service compared with the library, in one run
 	$(BIN)/python benchmarks/bench_serve.py
 
 soak: $(VENV)/.installed-dev ## ten minutes of mixed load on the service

@@ -1,4 +1,4 @@
-"""Embedding beside AllenNLP 0.9.0 in one run: speed, latency, memory, load time, errors, and the share of the limit.
+"""Embedding compared with AllenNLP 0.9.0 in one run: speed, latency, memory, load time, errors, share of the limit.
 
     make bench                                      # everything, about a quarter of an hour on two cores
     python benchmarks/bench_embed.py --quick        # a few minutes, rougher
@@ -347,7 +347,7 @@ def main() -> None:
         line = summary(results)
         name = "embed_quick" if arguments.quick else "embed_complete"
         data = {**line, "figures": results}
-        report = provenance.Report(name, "Embedding beside AllenNLP 0.9.0", markdown(results, line), data)
+        report = provenance.Report(name, "Embedding speed compared with AllenNLP 0.9.0", markdown(results, line), data)
     origin = provenance.collect(seconds=time.perf_counter() - started)
     provenance.write_report(report, arguments.results, provenance=origin)
     print(report.markdown)

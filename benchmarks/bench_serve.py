@@ -1,4 +1,4 @@
-"""The service beside the library, in one run: tokens per second and latencies of many concurrent clients.
+"""The service compared with the library, in one run: tokens per second and latencies of many concurrent clients.
 
     python benchmarks/bench_serve.py [--model M] [--clients 32] [--seconds 8] [--rounds 5] [--texts 1]
 
@@ -274,7 +274,7 @@ def main() -> None:
         f"{GOAL_OF_BULK:.0%} of bulk: {'met' if met else '**missed**'}. Model: {result['model']}."
     )
     text = f"{table}\n\n{provenance.markdown_table(titles, by_round)}\n\n{note}"
-    report = provenance.Report("serve", "The service beside the library", text, result)
+    report = provenance.Report("serve", "The service compared with the library", text, result)
     provenance.write_report(report, options.results, provenance=provenance.collect())
     print(report.markdown)
     print(json.dumps(result))

@@ -1,4 +1,4 @@
-"""Bulk embedding beside a busy process: how much of the quiet speed is left when half of a core, or one, is taken.
+"""Bulk embedding while another process is busy: the share of the quiet speed that is left.
 
     python benchmarks/bench_steady.py [--tools bundled small allennlp] [--threads 2] [--rounds 5]
 
@@ -149,7 +149,7 @@ def main() -> None:
     found = table(results)
     print(found)
     data = {"benchmark": "steady", "threads": arguments.threads, "rounds": arguments.rounds, "results": results}
-    report = provenance.Report("steady", "Embedding beside a busy process", found, data)
+    report = provenance.Report("steady", "Embedding while another process is busy", found, data)
     provenance.write_report(report, arguments.output, provenance=provenance.collect())
     print(json.dumps(data))
 

@@ -130,7 +130,7 @@ class Bench:
             "rounds": rounds,
         }
         report = provenance.Report(
-            "today", "Contextual token vectors on a CPU, beside today's tools", table(data), data
+            "today", "Contextual token vectors on a CPU, compared with today's tools", table(data), data
         )
         provenance.write_report(report, self.arguments.results, provenance=provenance.collect(seed=0))
         for suffix in ("png", "svg"):

@@ -87,6 +87,14 @@ def _ratios(figures: dict[str, Any]) -> dict[str, float | None]:
     return rounded | {"max_error": figures["error"]["max_error_float64"]}
 
 
+LEGEND = (
+    "`full` and `small` are the two published sizes. `_x`: times AllenNLP. `bulk`: a whole text; `warm`: the same with "
+    "all words cached; `latency`: one sentence of 20 tokens. `share_of_limit`: the speed relative to an upper bound "
+    '(docs/speed.md, "Repeating the measurements"). `growth`: the speed for a whole text relative to that for its '
+    "tenths. `max_error`: the largest difference from float64."
+)
+
+
 def markdown(results: Results, line: Summary) -> str:
     """All tables."""
     parts = [_goals(line)]
@@ -106,7 +114,7 @@ def _goals(line: Summary) -> str:
         said = "not measured" if value is None else f"{value:.3g}" if abs(value) < 0.01 else f"{value:.4g}"
         verdict = "-" if value is None else "yes" if goal.met_by(value) else "no"
         rows.append([goal.key, said, f"{'at most' if goal.at_most else 'at least'} {goal.bound:g}", verdict])
-    return markdown_table(["figure (x: times AllenNLP)", "measured", "goal", "met"], rows)
+    return markdown_table(["figure", "measured", "goal", "met"], rows) + "\n\n" + LEGEND
 
 
 def _speeds(figures: dict[str, Any]) -> str:

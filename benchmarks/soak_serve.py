@@ -43,6 +43,11 @@ BAD = [
 STALL_SECONDS = 60
 """The server closes an idle or half-sent connection after ten seconds."""
 UNREAD_SECONDS = 120
+LEGEND = (
+    "Numbers of requests: `right` and `wrong` answers compared with those of the library; `busy`: refused with status "
+    "429; `bad`: malformed or too large requests; `left`: the client disconnected early; `stalled`: connections that "
+    "sent or read nothing more, which the service must close."
+)
 
 
 class Soak:
@@ -212,7 +217,7 @@ def main() -> None:
     result["passed"] = not failed
     rows = [[name.replace("_", " "), str(value)] for name, value in result.items() if name != "benchmark"]
     table = provenance.markdown_table(["", "measured"], rows)
-    report = provenance.Report("soak", "Mixed load on the service", table, result)
+    report = provenance.Report("soak", "Mixed load on the service", f"{LEGEND}\n\n{table}", result)
     provenance.write_report(report, options.results, provenance=provenance.collect(seconds=options.seconds))
     print(json.dumps(result))
     raise SystemExit(1 if failed else 0)

@@ -80,7 +80,7 @@ def collect(*, seed: int | None = None, seconds: float | None = None, command: s
         processor=processor_name(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         memory_gib=_memory_gib(),
-        system=f"{platform.system()} {platform.release()}",
+        system=f"{platform.system()} {platform.release().split('-')[0]}",  # without the name of the build
         python=platform.python_version(),
         versions={package: found for package in _PACKAGES if (found := _version(package)) is not None},
         seconds=None if seconds is None else round(seconds, 1),
