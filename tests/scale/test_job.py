@@ -1,6 +1,7 @@
 """A corpus becomes partitions: the rows of one call, each once, written atomically and not repeated."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -130,19 +131,43 @@ def test_partitions_are_written_atomically(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.*")) == []
 
 
-def test_bad_rows_do_not_stop_the_others(folder: str, tmp_path: Path) -> None:
+def edit(path: Path, content: bytes) -> None:
+    """Replace a file's content. The time is set, because two writes may fall into one step of the clock."""
+    later = path.stat().st_mtime_ns + 10**9
+    path.write_bytes(content)
+    os.utime(path, ns=(later, later))
+
+
+@pytest.mark.parametrize("corrected", [b"e", "é".encode(), b""], ids=["same-size", "longer", "shorter"])
+def test_a_bad_row_does_not_stop_the_others_and_its_file_may_be_corrected(
+    folder: str, tmp_path: Path, corrected: bytes
+) -> None:
+    good, bad, out = tmp_path / "good.txt", tmp_path / "bad.txt", tmp_path / "out"
     raw = "\n".join(LINES).encode()
-    (tmp_path / "in.txt").write_bytes(raw[:1500] + b"\xff" + raw[1501:])
-    settings = ArrowSettings(folder, pooling="mean")
-    plan = plan_job(settings, [str(tmp_path / "in.txt")], str(tmp_path / "out"), JobOptions(partition_bytes=1000))
-    with pytest.raises(InputError, match=r"1 of \d+ partitions .* offset 1500"):
-        run_job(plan, embed_here)
-    assert len(names(tmp_path / "out")) == len(plan.todo) - 1
-    (tmp_path / "in.txt").write_bytes(raw)
-    again = plan_job(settings, [str(tmp_path / "in.txt")], str(tmp_path / "out"), JobOptions(partition_bytes=1000))
-    assert len(again.todo) == 1
+    good.write_bytes(raw)
+    bad.write_bytes(raw[:1500] + b"\xff" + raw[1501:])
+    settings, options = ArrowSettings(folder, pooling="mean"), JobOptions(partition_bytes=1000)
+
+    def plan() -> Plan:
+        return plan_job(settings, [str(good), str(bad)], str(out), options)
+
+    first = plan()
+    for again in (first, plan()):  # a file that is not corrected fails again, alone
+        with pytest.raises(InputError, match=r"1 of \d+ partitions .* offset 1500.*all of each corrected file"):
+            run_job(again, embed_here)
+        assert len(names(out)) == len(first.todo) - 1
+    of_good = {partition.name for partition in first.todo if partition.source == str(good)}
+    edit(bad, raw[:1500] + corrected + raw[1501:])
+    again = plan()
+    assert again.num_finished == len(of_good) and names(out) == of_good  # nothing of the old file is left
+    assert {partition.source for partition in again.todo} == {str(bad)}
     run_job(again, embed_here)
-    assert pq.read_table(tmp_path / "out").num_rows == 200
+    (tmp_path / "both").mkdir()
+    run_job(plan_job(settings, [str(good), str(bad)], str(tmp_path / "both"), options), embed_here)
+    assert pq.read_table(out).equals(pq.read_table(tmp_path / "both"))
+    edit(bad, raw)  # it is finished now: an edit is no correction
+    with pytest.raises(ConfigError, match="1 input file that has changed"):
+        plan()
 
 
 @pytest.mark.parametrize("kind", ["texts", "documents", "tokens"])
@@ -233,17 +258,40 @@ def test_a_run_is_not_resumed_with_another_column(folder: str, tmp_path: Path) -
         plan_job(ArrowSettings(folder, column="2", layers="top"), [str(table)], out)
 
 
-def test_other_settings_and_other_input_are_refused(folder: str, text: str, tmp_path: Path) -> None:
+def test_other_settings_are_refused(folder: str, text: str, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
-    settings = ArrowSettings(folder, pooling="mean")
-    run_job(plan_job(settings, [text], out), embed_here)
+    run_job(plan_job(ArrowSettings(folder, pooling="mean"), [text], out), embed_here)
     with pytest.raises(ConfigError, match=r"other settings \(pooling 'mean' -> 'max'\)"):
         plan_job(ArrowSettings(folder, pooling="max"), [text], out)
-    Path(text).write_text("another text\n")
-    with pytest.raises(ConfigError, match="the files or their sizes have changed"):
-        plan_job(settings, [text], out)
-    run_job(plan_job(settings, [text], out, JobOptions(overwrite=True)), embed_here)
-    assert pq.read_table(out).num_rows == 1
+
+
+@pytest.mark.parametrize("size", ["same", "another"])
+def test_a_changed_input_file_is_refused(folder: str, text: str, tmp_path: Path, size: str) -> None:
+    out, settings = tmp_path / "out", ArrowSettings(folder, pooling="mean")
+    run_job(plan_job(settings, [text], str(out)), embed_here)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    edit(Path(text), Path(text).read_bytes().replace(b"text", b"word") if size == "same" else b"another text\n")
+    with pytest.raises(ConfigError, match=r"1 input file that has changed since then \(.*in\.txt\)"):
+        plan_job(settings, [text], str(out))
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    run_job(plan_job(settings, [text], str(out), JobOptions(overwrite=True)), embed_here)
+    table = pq.read_table(out)
+    assert ("word" in table["tokens"].to_pylist()[0]) == (size == "same")
+    assert table.num_rows == (200 if size == "same" else 1)
+
+
+@pytest.mark.parametrize("changed", ["files", "format"])
+def test_partitions_of_input_that_is_not_given_are_refused(folder: str, tmp_path: Path, changed: str) -> None:
+    out, settings = tmp_path / "out", ArrowSettings(folder, layers="top")
+    given = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
+    for path in given:
+        Path(path).write_text('{"text": "a b"}\n')
+    run_job(plan_job(settings, given, str(out)), embed_here)
+    before = names(out)
+    inputs, options = (given[1:], JobOptions()) if changed == "files" else (given, JobOptions(input_format="lines"))
+    with pytest.raises(ConfigError, match="of input that is not given"):
+        plan_job(settings, inputs, str(out), options)
+    assert names(out) == before
 
 
 def test_other_files_are_not_changed(folder: str, text: str, tmp_path: Path) -> None:

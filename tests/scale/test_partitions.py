@@ -1,13 +1,18 @@
 """Every row of the input is in exactly one partition; the names follow the contents."""
 
 import gzip
+import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, ClassVar
 
+import fsspec
 import pytest
 
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq
+from fsspec.implementations.memory import MemoryFileSystem
 
 from elmo.errors import ConfigError, InputError
 from elmo.scale.partitions import plan_partitions
@@ -36,6 +41,58 @@ def test_names_depend_on_the_file_alone(tmp_path: Path) -> None:
     assert len({p.name for p in among}) == 4
     (tmp_path / "b.txt").write_bytes(b"x" * 51)
     assert {p.name for p in plan_partitions([str(tmp_path / "b.txt")], num_bytes=30)}.isdisjoint(p.name for p in alone)
+
+
+def test_names_follow_a_local_files_time_also_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x" * 50)
+    (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
+
+    def found(time: int) -> list[str]:
+        os.utime(tmp_path / "a.txt", ns=(time, time))
+        return [p.name for p in plan_partitions([str(tmp_path / "*.txt")], num_bytes=30)]
+
+    before, after = found(1_700_000_000_123_456_789), found(1_700_000_000_223_456_789)
+    assert len(before) == 4 and set(before).isdisjoint(after)
+    assert found(1_700_000_000_123_456_789) == before  # as after a copy that keeps the times
+
+
+class Bucket(MemoryFileSystem):
+    """An object store as fsspec shows it: ETags, and answers that are kept until it is told to forget them."""
+
+    protocol = "bucket"
+    store: ClassVar[dict[str, Any]] = {}
+    tags: ClassVar[dict[str, str]] = {}
+    known: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return super()._strip_protocol(path.replace("bucket://", "memory://"))  # type: ignore[no-any-return]
+
+    def info(self, path: str, **options: Any) -> Any:
+        path = self._strip_protocol(path)
+        if path not in self.known:
+            self.known[path] = {**super().info(path), "ETag": self.tags.get(path)}
+        return self.known[path]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.known.clear()
+
+
+def test_names_follow_an_objects_tag_or_time() -> None:
+    fsspec.register_implementation("bucket", Bucket, clobber=True)
+    file = "/in/a.txt"
+
+    def found(*, day: int, tag: str) -> str:
+        fsspec.filesystem("bucket").pipe(file, b"x")
+        Bucket.store[file].modified = datetime(2026, 1, day, tzinfo=UTC)
+        Bucket.tags[file] = tag
+        (partition,) = plan_partitions(["bucket://in/*.txt"], num_bytes=30)
+        return partition.name
+
+    before = found(day=1, tag='"0ab1"')
+    assert found(day=2, tag="0ab1") == before  # some stores quote it in one answer and not in another
+    assert found(day=2, tag='"0ab2"') != before
+    assert found(day=1, tag="") == found(day=1, tag="") != found(day=2, tag="")
 
 
 @pytest.mark.parametrize("name", ["_notes.txt", "__.txt", "a[1].txt", "what?.jsonl", "*.txt", "zwei Wörter.txt"])

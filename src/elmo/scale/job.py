@@ -196,9 +196,12 @@ def plan_job(
 def run_job(plan: Plan, engine: Engine, *, progress: Callable[[RunReport], None] | None = None) -> RunReport:
     """Have an engine embed what is left. Raises when some of the input is bad; the rest is finished by then."""
     report = RunReport(len(plan.todo) + plan.num_finished, plan.num_finished)
+    sources = {partition.name: partition.source for partition in plan.todo}
+    failed = set()
     for done in engine(plan.job, plan.todo) if plan.todo else ():
         if done.problem is not None:
             report.problems.append(done.problem)
+            failed.add(sources[done.name])
             continue
         report.num_done += 1
         report.num_rows += done.num_rows
@@ -208,9 +211,11 @@ def run_job(plan: Plan, engine: Engine, *, progress: Callable[[RunReport], None]
         if progress is not None:
             progress(report)
     if report.problems:
+        OutputFolder(plan.job.output).note_failed(failed)
         raise InputError(
             f"{len(report.problems)} of {report.num_partitions} partitions could not be embedded; the others are "
-            f"finished. {min(report.problems)} Then run the same command again."
+            f"finished. {min(report.problems)} Then run the same command again: it embeds what is missing, and all of "
+            "each corrected file."
         )
     missing = len(plan.todo) - report.num_done
     assert missing == 0, f"the engine lost {missing} partitions"

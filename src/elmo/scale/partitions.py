@@ -5,7 +5,8 @@
 A file is cut by its size alone: lines, tokens and JSONL at byte offsets (a line belongs to the partition in which it
 begins), Parquet at row numbers. So neither the number of workers nor what else is among the inputs changes a partition,
 its name or its rows. A compressed file, and one in which a row may span several lines (text, CoNLL-U, CSV, TSV with its
-header), is one partition. Left out: reading (`rows`).
+header), is one partition. A name changes with the file's contents, as far as they are known without reading them: by
+the ETag of an object store, or by the time of the last change. Left out: reading (`rows`).
 """
 
 from __future__ import annotations
@@ -45,12 +46,25 @@ class Partition:
     start: int
     stop: int
     """Rows of Parquet, bytes of anything else; `start` is in, `stop` is out."""
+    version: str
+    """Another one after every change of the file; empty if its file system tells nothing but the size."""
 
     @property
     def name(self) -> str:
-        """Of the file that it becomes; another file, size or cut gives another name."""
-        described = "\n".join(map(str, (self.source, self.format, self.source_bytes, self.start, self.stop)))
-        return f"{_stem(self.source)}-{self.start:012d}-{digest(described)[:12]}.parquet"
+        """Of the file that it becomes; another file, content or cut gives another name."""
+        content = _key(self.version, self.source_bytes, self.start, self.stop)
+        return f"{_stem(self.source)}-{self.start:012d}-{self.source_key}-{content}.parquet"
+
+    @property
+    def source_key(self) -> str:
+        """The part of the name that stays the same when the file changes."""
+        return _key(self.source, self.format)
+
+
+def source_key_of(name: str) -> str | None:
+    """The source key in a partition's name; None in a name of an earlier release, which had none."""
+    found = re.search(r"-\d{12,}-([0-9a-f]{12})-[0-9a-f]{12}\.parquet$", name)
+    return found and found.group(1)
 
 
 def plan_partitions(
@@ -66,6 +80,9 @@ def plan_partitions(
     """
     choose_format("", format)  # reports an unknown format before it looks for the files
     check_number("partition_bytes", num_bytes, int, at_least=1)
+    inputs = list(inputs)
+    for given in inputs:
+        open_filesystem(given)[0].invalidate_cache()  # a listing from an earlier plan would hide changed files
     found = dict.fromkeys(source for given in inputs for source in _find(given))
     sources = [source for source in found if not is_output(source)]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
@@ -126,18 +143,34 @@ def _is_hidden(name: str, folder: str) -> bool:
     return any(part.startswith((".", "_")) for part in PurePosixPath(name).relative_to(folder).parts)
 
 
+def _key(*described: object) -> str:
+    return digest("\n".join(map(str, described)))[:12]
+
+
 def _cut(source: str, *, format: str, num_bytes: int) -> list[Partition]:
     filesystem, path = open_filesystem(source)
-    size = int(filesystem.size(path) or 0)
+    info = filesystem.info(path)
+    size, version = int(info.get("size") or 0), _version(filesystem, path, info)
     format = choose_format(source, format)
     if format == "parquet":
-        return _cut_parquet(source, filesystem, path, size, num_bytes)
+        return _cut_parquet(source, filesystem, path, size, version, num_bytes)
     if format not in _CUT_BY_LINES or compression_of(filesystem.head(path, 8)):
         num_bytes = max(size, 1)
-    return [Partition(source, format, size, at, min(at + num_bytes, size)) for at in range(0, size, num_bytes)]
+    return [Partition(source, format, size, at, min(at + num_bytes, size), version) for at in range(0, size, num_bytes)]
 
 
-def _cut_parquet(source: str, filesystem: Any, path: str, size: int, num_bytes: int) -> list[Partition]:
+def _version(filesystem: Any, path: str, info: dict[str, Any]) -> str:
+    """fsspec's own `ukey` is a digest of all of `info`, which differs between a listing and a request for one file."""
+    for field in ("ETag", "etag", "Last-Modified"):  # S3 and HTTP; Google and Azure; HTTP
+        if info.get(field):
+            return str(info[field]).strip('"')  # some stores quote it in one answer and not in another
+    try:
+        return str(filesystem.modified(path))
+    except NotImplementedError:
+        return ""
+
+
+def _cut_parquet(source: str, filesystem: Any, path: str, size: int, version: str, num_bytes: int) -> list[Partition]:
     try:
         with filesystem.open(path, "rb") as file:
             metadata = pq.read_metadata(file)
@@ -146,6 +179,6 @@ def _cut_parquet(source: str, filesystem: Any, path: str, size: int, num_bytes: 
     unpacked = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
     rows = max(1, metadata.num_rows * num_bytes // max(unpacked, 1))
     return [
-        Partition(source, "parquet", size, at, min(at + rows, metadata.num_rows))
+        Partition(source, "parquet", size, at, min(at + rows, metadata.num_rows), version)
         for at in range(0, metadata.num_rows, rows)
     ]
