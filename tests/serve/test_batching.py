@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from elmo.serve.batching import Batcher, Wanted, _Lane, _Request, _Text
+from elmo.serve.gathering import Gathering
 from elmo.serve.metrics import Metrics
 from elmo.serve.settings import ServeSettings
 
@@ -129,6 +130,34 @@ def test_a_batch_takes_time_in_proportion_to_its_texts_not_to_the_queue() -> Non
     compared = 0
     assert len(lane.take(100)) == 9
     assert compared < 1000
+
+
+def test_a_lane_learns_the_work_of_its_batch_and_the_work_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, float]] = []
+    monkeypatch.setattr(Gathering, "answered", lambda self, now, **facts: told.append(facts))
+    runs, may_run = threading.Event(), threading.Event()
+
+    def embed(texts: list[list[str]], wanted: Wanted) -> list[np.ndarray]:
+        runs.set()
+        may_run.wait(30)
+        return [np.zeros(4) for _ in texts]
+
+    batcher = Batcher(embed, ServeSettings(), Metrics())
+
+    async def clients() -> None:
+        large = asyncio.ensure_future(batcher.embed([["word"] * 120] * 32, MEAN))
+        assert await asyncio.to_thread(runs.wait, 30)
+        small = [asyncio.ensure_future(batcher.embed([["word"] * 10], MEAN)) for _ in range(200)]
+        await asyncio.sleep(0)
+        may_run.set()
+        await asyncio.gather(large, *small)
+
+    try:
+        asyncio.run(clients())
+    finally:
+        batcher.stop()
+    first = {name: value for name, value in told[0].items() if name != "seconds"}
+    assert first == {"clients": 1, "waiting": 200, "tokens": 3840, "waiting_tokens": 2000}
 
 
 def test_calls_run_between_the_texts_of_a_large_request() -> None:

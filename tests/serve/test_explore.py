@@ -23,6 +23,7 @@ from elmo.explore.neighbour_index import build_index
 from elmo.explore.occurrences import Occurrence
 from elmo.explore.similarity import find_in_text, map_word
 from elmo.pretrain.scoring import Scorer
+from elmo.serve.app import Service
 from elmo.serve.engine import Engine, open_models
 from elmo.serve.errors import ServiceError
 from elmo.serve.explorer import Explorer, typical_words
@@ -206,6 +207,37 @@ def test_the_small_index_is_built_while_the_service_is_idle_or_when_it_is_asked_
     explorer.stop()
 
 
+def test_the_small_index_gives_way_to_the_requests_of_both_models(
+    model_folder: Path, second_folder: Path, allowed_parts: threading.Semaphore
+) -> None:
+    service = Service(ServeSettings(model=str(model_folder), compare=str(second_folder)), Metrics())
+    service.start()
+    may_end, running = threading.Event(), threading.Event()
+
+    def occupy() -> None:
+        running.set()
+        may_end.wait(60)
+
+    async def ask(busy: Explorer) -> None:
+        working = asyncio.ensure_future(busy.engine.batcher.call(occupy))
+        assert await asyncio.to_thread(running.wait, 60)
+        for explorer in service.explorers.values():
+            assert explorer.small_index._gives_way()
+        may_end.set()
+        await working
+
+    try:
+        for busy in service.explorers.values():
+            asyncio.run(ask(busy))
+            may_end.clear()
+            running.clear()
+    finally:
+        may_end.set()
+        allowed_parts.release(1000)
+        service.stop()
+    assert service.is_idle
+
+
 def test_a_stop_ends_the_building_and_leaves_nothing_half_written(
     make_explorer: Callable[..., Explorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +276,9 @@ def test_own_sentences_beside_the_corpus(server: Server) -> None:
     assert without["own"] == [] and len(without["occurrences"]) == len(answer["occurrences"]) - 2
     refused = httpx.post(server.url + "/map", json={**body, "own": ["No such word."]}, timeout=60)
     assert refused.status_code == 422 and "None of the sentences in `own` holds the word" in refused.json()["error"]
+    for wrong, message in (([" "], "`own` is empty"), (["bank", "a\0"], "Text 1 of `own` holds a NUL character")):
+        refused = httpx.post(server.url + "/map", json={**body, "own": wrong}, timeout=60)
+        assert refused.json()["error"].startswith(message)
     many = {"word": "bank", "own": ["bank bank", "bank bank"], "limit": 3}
     refused = httpx.post(server.url + "/map", json=many, timeout=60)
     assert refused.status_code == 422 and "hold the word 4 times; the most is 3" in refused.json()["error"]

@@ -5,8 +5,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
+import pytest
+
 from elmo.serve.gathering import AFFORDABLE, Gathering
 
+TOKENS = 20
+"""Of each text."""
 FIXED, PER_TEXT = 0.1, 0.015
 """The time of a batch: as for the paper's model, two batches of 16 take 17% longer than one of 32."""
 
@@ -42,7 +46,10 @@ class Simulation:
             batch, self.waiting = self.waiting, []
             seconds = FIXED + PER_TEXT * len(batch)
             self._advance(self.now + seconds)
-            self.gathering.answered(self.now, clients=len(batch), waiting=len(self.waiting), seconds=seconds)
+            self.gathering.answered(
+                self.now, clients=len(batch), waiting=len(self.waiting),
+                tokens=TOKENS * len(batch), waiting_tokens=TOKENS * len(self.waiting), seconds=seconds,
+            )  # fmt: skip
             for client in batch:
                 if self.delays[client] >= 0:
                     heapq.heappush(self.arrivals, (self.now + self.delays[client], client))
@@ -97,11 +104,31 @@ def test_a_client_that_left_is_soon_forgotten() -> None:
 
 def test_waiting_time_is_bounded() -> None:
     gathering = Gathering()
-    gathering.answered(10.0, clients=8, waiting=8, seconds=0.6)
+    gathering.answered(10.0, clients=8, waiting=8, tokens=80, waiting_tokens=80, seconds=0.6)
     number, deadline = gathering.expected()
     assert number == 16 and deadline == 10.0 + AFFORDABLE * 1.2
     for _ in range(8):
         gathering.arrived(10.01)
-    gathering.answered(11.0, clients=16, waiting=0, seconds=0.6)
+    gathering.answered(11.0, clients=16, waiting=0, tokens=160, waiting_tokens=0, seconds=0.6)
     number, deadline = gathering.expected()
     assert number == 16 and deadline < 11.0 + AFFORDABLE * 0.6  # they come back much sooner
+
+
+@pytest.mark.parametrize(
+    ("tokens", "waiting", "waiting_tokens", "seconds", "longest"),
+    [
+        (3840, 200, 2000, 0.6, 0.1 * (1 + 2000 / 3840)),  # small requests behind a large one are little work
+        (3840, 1, 256, 0.6, 0.1 * (1 + 256 / 3840)),
+        (100, 0, 0, 0.6, 0.1),
+        (1, 200, 2000, 0.6, 0.2),  # a tiny batch does not tell how long a large one takes, only what it took itself
+    ],
+)
+def test_the_work_that_waits_counts_not_its_clients(
+    tokens: int, waiting: int, waiting_tokens: int, seconds: float, longest: float
+) -> None:
+    gathering = Gathering()
+    gathering.answered(
+        10.0, clients=1, waiting=waiting, tokens=tokens, waiting_tokens=waiting_tokens, seconds=seconds
+    )  # fmt: skip
+    number, deadline = gathering.expected()
+    assert number == waiting + 1 and deadline == pytest.approx(10.0 + longest)

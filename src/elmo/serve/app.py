@@ -48,13 +48,19 @@ class Service:
         models = models or open_models(self.settings)
         engine = Engine(models, self.settings, self.metrics)
         engine.warm_up()
-        first = self.explorers[models.name] = Explorer(engine)
+        engines = [engine]
+
+        def is_idle(seconds: float) -> bool:
+            return all(each.batcher.is_idle(seconds) for each in engines)
+
+        first = self.explorers[models.name] = Explorer(engine, is_idle=is_idle)
         first.start()
         if models.second is not None:
             # Its metrics are its own: those of the service are about the first model, which all other routes use.
             settings = replace(self.settings, index=None, layers="average")
             second = Engine(models.second, settings, Metrics())
-            self.explorers[models.second.name] = Explorer(second, corpus=first.corpus)
+            engines.append(second)
+            self.explorers[models.second.name] = Explorer(second, corpus=first.corpus, is_idle=is_idle)
         self.engine = engine
 
     def stop(self) -> None:

@@ -303,8 +303,10 @@ class Batcher:
                 text.request.missing -= 1
             done = [request for request in requests if request.missing == 0]
             if done:
-                seconds = now - started
-                lane.gathering.answered(now, clients=len(done), waiting=len(lane.clients), seconds=seconds)
+                lane.gathering.answered(
+                    now, clients=len(done), waiting=len(lane.clients),
+                    tokens=num_tokens, waiting_tokens=lane.num_tokens, seconds=now - started,
+                )  # fmt: skip
         _tell([(request.future, None) for request in done])
 
 

@@ -43,11 +43,17 @@ _WINDOW = 10
 class Explorer:
     """Answers the page's questions with the engine's model."""
 
-    def __init__(self, engine: Engine, *, corpus: Callable[[], NeighbourIndex | SmallCorpus] | None = None) -> None:
-        """`corpus`: that of another model, for maps of the same sentences."""
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        corpus: Callable[[], NeighbourIndex | SmallCorpus] | None = None,
+        is_idle: Callable[[float], bool] | None = None,
+    ) -> None:
+        """`corpus`: that of another model, for maps of the same sentences. `is_idle`: of a service with several."""
         self.engine = engine
         self._index: NeighbourIndex | None = None
-        self.small_index = SmallIndex(engine)
+        self.small_index = SmallIndex(engine, is_idle=is_idle or engine.batcher.is_idle)
         self._small_corpus = SmallCorpus()
         self._other_corpus = corpus
 
@@ -203,7 +209,7 @@ class Explorer:
         return [Occurrence(word, "", corpus.tokens(sentence), position) for sentence, position in places]
 
     def _own_occurrences(self, word: str, own: Sequence[str], limit: int) -> list[Occurrence]:
-        token_lists = self.engine.tokens(own)
+        token_lists = self.engine.tokens(own, field="own")
         self.engine.check_total(sum(map(len, token_lists)))
         found = [
             Occurrence(word, "", tuple(tokens), place)

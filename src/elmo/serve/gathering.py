@@ -5,7 +5,7 @@ is back splits them into two groups that stay apart, and two small batches take 
 learns how many clients come back and how long they take, and waits for them as long as that costs less than a split.
 
     gathering = Gathering()
-    gathering.answered(now, clients=16, waiting=16, seconds=0.3)
+    gathering.answered(now, clients=16, waiting=16, tokens=400, waiting_tokens=400, seconds=0.3)
     gathering.arrived(now)                              # for each request that comes
     clients, deadline = gathering.expected()            # start with so many clients, or at that time
 """
@@ -38,11 +38,15 @@ class Gathering:
     _returned: int = 0
     _last_return: float = 0.0
 
-    def answered(self, now: float, *, clients: int, waiting: int, seconds: float) -> None:
-        """A batch of so many clients ran for so many seconds; so many others wait."""
+    def answered(
+        self, now: float, *, clients: int, waiting: int, tokens: int, waiting_tokens: int, seconds: float
+    ) -> None:
+        """A batch of so many clients and tokens ran for so many seconds; so many others wait, with so many tokens."""
         self._learn()
         self._answered_at, self._clients, self._waiting = now, clients, waiting
-        self._affordable = AFFORDABLE * seconds * (clients + waiting) / clients
+        # The next batch would have the tokens of both. It counts as twice this one at most: a batch of few tokens takes
+        # most of its time whatever their number, so that its time does not tell how long many would take.
+        self._affordable = AFFORDABLE * seconds * (1 + min(waiting_tokens / tokens, 1))
         self._returned = 0
 
     def arrived(self, now: float) -> None:

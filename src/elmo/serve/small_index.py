@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -51,8 +51,10 @@ class _StoppedError(Exception):
 class SmallIndex:
     """Finds or builds the folder of the index in the background."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, is_idle: Callable[[float], bool]) -> None:
+        """`is_idle`: whether the whole service has had nothing to do for so many seconds."""
         self.engine = engine
+        self._is_idle = is_idle
         self._folder: Path | None = None
         self._is_complete = False
         self._failure: str | None = None
@@ -105,8 +107,8 @@ class SmallIndex:
     def _gives_way(self) -> bool:
         """Whether requests go first. A client that asked for neighbours waits for the first part alone."""
         if not self._wanted.is_set():
-            return not self.engine.batcher.is_idle(_IDLE_SECONDS)
-        return self._folder is not None and not self.engine.batcher.is_idle(0)
+            return not self._is_idle(_IDLE_SECONDS)
+        return self._folder is not None and not self._is_idle(0)
 
     def _run(self) -> None:
         if sys.platform == "linux":  # there a priority is a thread's own
