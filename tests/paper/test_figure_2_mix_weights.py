@@ -12,7 +12,7 @@ from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import InputError
 from elmo.explore.plots import png_bytes
 from elmo.paper.ablation import ablate
-from elmo.paper.figure_2_mix_weights import MixRow, draw_mixes, make, mix_rows, read_mixes
+from elmo.paper.figure_2_mix_weights import MixRow, claims, draw_mixes, make, mix_rows, read_mixes
 from elmo.paper.plan import Plan
 from elmo.paper.study import Study
 from elmo.paper.table_2_layers import TABLE
@@ -73,8 +73,27 @@ def test_runs_that_differ_only_in_the_seed_are_one_row(
     ablate(make_setup(seeds=2), TABLE.variants, train)
     rows = read_mixes([store.folder])
     # Neither the baseline nor the mixes of fewer layers are comparable.
-    assert sorted(row.note for row in rows) == ["lambda 0.001", "lambda 1"]
+    assert sorted(row.note for row in rows) == ["elmo.penalty=0.001", "elmo.penalty=1.0"]
     assert all(row.seeds == 2 and sum(row.weights) == pytest.approx(1, abs=1e-5) for row in rows)
+
+
+def test_results_and_runs_are_read_together_and_told_apart(
+    tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM], make_setup: Callable[..., TaskSetup]
+) -> None:
+    """The folder `runs` holds outputs of `elmo task train`, and the store of `elmo paper`."""
+    train = Trainer(RunStore(tmp_path), make_bilm(), "tiny")
+    setup = make_setup()
+    train([*setup.runs("elmo.penalty=1.0"), *setup.runs()])
+    for name in ("sst", "unfinished/1"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "results.json").write_text(results_of("sentiment", "input", SEEDS[:1]))
+    sentiment, *others = rows = read_mixes([tmp_path])
+    assert sentiment.label == "sentiment, input"
+    assert sorted(row.label for row in others) == [
+        "named entities, input (elmo.penalty=0.001)",
+        "named entities, input (elmo.penalty=1.0)",
+    ]
+    assert [check.subject for check in claims(rows)[0].checks] == [row.label for row in rows]
 
 
 def test_the_heat_map_has_labels_and_numbers() -> None:

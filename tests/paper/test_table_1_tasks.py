@@ -1,6 +1,7 @@
 """The table: both arms with everything else equal, error reductions, and runs that are not repeated."""
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,11 @@ from typer.testing import CliRunner
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.commands import app
 from elmo.errors import ConfigError
+from elmo.paper import figure_2_mix_weights
 from elmo.paper.data import DataFolder
 from elmo.paper.plan import Plan, TaskFiles, read_plan
 from elmo.paper.study import Study
-from elmo.paper.table_1_tasks import TableRow, compare_arms, section
+from elmo.paper.table_1_tasks import TableRow, compare_arms, make, section
 from elmo.tasks.catalog import find_task, paper_tasks
 from elmo.tasks.job import DataFiles
 from elmo.tasks.runs import Run, RunStore, Trainer
@@ -54,6 +56,12 @@ def test_both_arms_are_trained_once_and_compared(make_bilm: Callable[..., Pretra
     baselines = [replace(run, with_elmo=True) for run in setup.runs(with_elmo=False)]
     assert baselines == setup.runs(), "the arms differ in ELMo alone"
     assert rows[0].seeds == 2
+
+    study = Study(train, DataFolder(tmp_path), replace(plan, tasks=("named_entities",)))
+    without, with_elmo = (shlex.split(command) for command in make(study).commands)
+    assert [without[without.index(name) + 1] for name in ("--model", "-o")] == ["none", "runs/named_entities-baseline"]
+    assert [with_elmo[with_elmo.index(name) + 1] for name in ("--model", "-o")] == ["tiny", "runs/named_entities"]
+    assert figure_2_mix_weights.make(study).commands == ("elmo paper weights runs/named_entities",)
 
     content = rows[0].as_dict()
     assert content["baseline"] == pytest.approx(sum(content["scores"]["baseline"]) / 2, abs=1e-3)
@@ -123,4 +131,6 @@ def test_tasks_without_a_test_set_are_named() -> None:
     row = TableRow("question_answering", "f1", MeanAndStd(1, 0), MeanAndStd(2, 0), {"layers": 0}, {})
     row = replace(row, seconds={"baseline": 1, "elmo": 1, "layers": 1}, peak_memory_mb={"baseline": 1, "elmo": 1})
     assert "development set" not in section([row]).text
-    assert "scores are those of the development set: question answering." in section([replace(row, dev_is_test=True)]).text
+    assert (
+        "scores are those of the development set: question answering." in section([replace(row, dev_is_test=True)]).text
+    )

@@ -54,6 +54,16 @@ def test_the_command_names_the_static_vectors(make_study: MakeStudy, tmp_path: P
     assert command[command.index("--static") + 1] == str(vectors)
 
 
+def test_the_text_says_whose_vector_has_the_nearest_words(
+    make_study: MakeStudy, small_plan: Plan, tmp_path: Path
+) -> None:
+    without = make_study(plan=replace(small_plan, vector_sources=None))
+    assert "biLM's layer-0 vector of “bank”" in make(without).text
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("bank 1 0\nriver 1 1\nmoney 0 1\n")
+    assert "static vector of “bank”" in make(replace(make_study(), given_vectors=str(vectors))).text
+
+
 def test_a_limit_counts_sentences_like_the_command(make_study: MakeStudy, data: Path, small_plan: Plan) -> None:
     corpus = data / "wsd" / "semcor.data.xml"
     corpus.write_text(corpus.read_text().replace("<sentence", '<sentence id="e"></sentence><sentence', 1))

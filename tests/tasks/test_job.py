@@ -134,6 +134,16 @@ def test_a_folder_of_other_data_or_settings_is_not_resumed(job: TaskJob) -> None
         with pytest.raises(CheckpointError, match="other data or other settings"):
             run(changed)
     assert first["seeds"][0]["epochs"] == 2
+    with pytest.raises(CheckpointError, match=r"after 3 epochs; expected at most training\.epochs=2"):
+        run(replace(job, seeds=(0,)))
+
+
+def test_a_rate_that_falls_over_all_epochs_is_not_resumed_with_more_of_them(job: TaskJob) -> None:
+    linear = replace(job.settings, training=replace(job.settings.training, schedule="linear"))
+    longer = replace(linear, training=replace(linear.training, epochs=3))
+    run(replace(job, settings=linear, seeds=(0,)))
+    with pytest.raises(CheckpointError, match="other data or other settings"):
+        run(replace(job, settings=longer, seeds=(0,)))
 
 
 def test_both_arms_use_the_static_vectors(job: TaskJob, tmp_path: Path) -> None:

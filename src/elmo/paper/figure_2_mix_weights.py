@@ -11,6 +11,7 @@ of `elmo task train` or from a store of runs (`elmo.tasks.runs`). Left out: mode
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,10 @@ from elmo.explore.plots import new_figure
 from elmo.paper.data import MissingDataError
 from elmo.paper.section import Check, Claim, Section, Table, draw, plain_name, seeds_text
 from elmo.paper.study import Study
+from elmo.paper.table_1_tasks import run_folder
 from elmo.storage.json_file import read_json
 from elmo.tasks.job import RESULTS_FILE
-from elmo.tasks.runs import TaskSetup
+from elmo.tasks.runs import UNFINISHED, TaskSetup
 from elmo.tasks.scores import over_seeds
 
 TRAINS_TASKS = True
@@ -83,15 +85,25 @@ def mix_rows(task: str, place: str, seeds: Sequence[Mapping[str, Any]], *, note:
 
 def read_mixes(paths: Sequence[Path]) -> list[MixRow]:
     """The mixes of trained models, from folders that contain outputs of `elmo task train`, or folders of runs."""
-    rows: list[MixRow] = []
+    models: list[_Model] = []
     for path in paths:
-        found = _read_results(path) or _read_runs(path)
+        found = [*_read_results(path), *_read_runs(path)]
         if not found:
             raise InputError(
                 f"{path} contains no task model with mixed layers; expected {RESULTS_FILE} of `elmo task train`, or "
                 "runs of a table. Baselines and models of some layers only (elmo.layers) are left out."
             )
-        rows += found
+        models += found
+    rows = [
+        row
+        for model in models
+        for row in mix_rows(
+            model.task,
+            model.place,
+            model.seeds,
+            note=_note(model, [each for each in models if each.task == model.task]),
+        )
+    ]
     widest = max(len(row.weights) for row in rows)
     if any(len(row.weights) != widest for row in rows):
         raise InputError("Found models with different numbers of layers; expected the same number in all of them.")
@@ -113,7 +125,8 @@ def make(study: Study) -> Section:
     found, missing = study.each(study.plan.tasks, measure)
     rows = [row for each in found for row in each]
     note = f"The models of table 1. {seeds_text(study.plan.seeds)}"
-    return section(rows, note).made(["elmo paper weights RUNS -o results"] if rows else [], missing)
+    folders = dict.fromkeys(str(run_folder(row.task)) for row in rows)
+    return section(rows, note).made([shlex.join(["elmo", "paper", "weights", *folders])] if rows else [], missing)
 
 
 def section(rows: Sequence[MixRow], note: str) -> Section:
@@ -144,13 +157,9 @@ def claims(rows: Sequence[MixRow]) -> list[Claim]:
 
     mixed = [row for row in rows if len(row.weights) > 1]
     inputs = tuple(
-        Check(plain_name(row.task), row.weights[1] == max(row.weights), shown(row))
-        for row in mixed
-        if row.place == "input"
+        Check(row.label, row.weights[1] == max(row.weights), shown(row)) for row in mixed if row.place == "input"
     )
-    outputs = tuple(
-        Check(plain_name(row.task), max(row.weights) < 0.5, shown(row)) for row in mixed if row.place == "output"
-    )
+    outputs = tuple(Check(row.label, max(row.weights) < 0.5, shown(row)) for row in mixed if row.place == "output")
     return [
         Claim("At the input the first LSTM layer has the largest weight", "figure 2", inputs),
         Claim("At the output the weights are balanced: no layer has half", "figure 2", outputs),
@@ -185,36 +194,62 @@ def _ink(weight: float) -> str:
     return "white" if weight > 0.55 else "black"
 
 
-def _read_results(path: Path) -> list[MixRow]:
-    rows = []
+@dataclass(frozen=True)
+class _Model:
+    """A trained model with its seeds."""
+
+    task: str
+    place: str
+    seeds: list[dict[str, Any]]
+    settings: dict[str, Any]
+    """By dotted name; `model` is the name of the biLM, or the start of its digest."""
+
+
+def _note(model: _Model, others: Sequence[_Model]) -> str:
+    """The settings in which the models of a task differ."""
+    names = sorted({name for other in others for name in other.settings})
+    differing = [
+        name for name in names if any(other.settings.get(name) != model.settings.get(name) for other in others)
+    ]
+    return ", ".join(f"{name}={model.settings.get(name)}" for name in differing)
+
+
+def _read_results(path: Path) -> list[_Model]:
+    models = []
     for file in sorted(path.rglob(RESULTS_FILE)) if path.is_dir() else []:
         content = _read_json(file)
-        if not content.keys() >= _RESULTS_KEYS or content["settings"]["elmo"]["layers"]:
+        if UNFINISHED in file.relative_to(path).parts or not content.keys() >= _RESULTS_KEYS:
             continue
         seeds = [seed for seed in content["seeds"] if _has_mix(seed)]
-        if seeds:
-            rows += mix_rows(content["task"], content["place"], seeds)
-    return rows
+        if seeds and not content["settings"]["elmo"]["layers"]:
+            settings = {**_dotted(content["settings"]), "model": content.get("elmo")}
+            models.append(_Model(content["task"], content["place"], seeds, settings))
+    return models
 
 
-def _read_runs(path: Path) -> list[MixRow]:
-    """Runs that differ only in the seed are one row."""
-    models: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+def _read_runs(path: Path) -> list[_Model]:
+    """Runs that differ only in the seed are one model."""
+    models: dict[str, _Model] = {}
     for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
         content = _read_json(file)
-        if not (isinstance(content.get("key"), dict) and _has_mix(content.get("result", {}))):
+        key, result = content.get("key"), content.get("result")
+        if not (isinstance(key, dict) and isinstance(result, dict) and _has_mix(result)):
             continue
-        key = content["key"]
+        if key["settings"]["elmo"]["layers"]:
+            continue
         same = json.dumps({name: value for name, value in key.items() if name != "seed"}, sort_keys=True)
-        models.setdefault(same, (key, []))[1].append(content["result"])
-    rows = []
-    for key, seeds in models.values():
-        elmo, share = key["settings"]["elmo"], key["settings"]["training"]["fraction"]
-        if elmo["layers"]:
-            continue
-        note = f"lambda {elmo['penalty']:g}" + (f", {100 * share:g}% of the data" if share < 1 else "")
-        rows += mix_rows(key["kind"], elmo["place"], seeds, note=note)
-    return rows
+        settings = {**_dotted(key["settings"]), "model": str(key["elmo"])[:8]}
+        place = key["settings"]["elmo"]["place"]
+        models.setdefault(same, _Model(key["kind"], place, [], settings)).seeds.append(result)
+    return list(models.values())
+
+
+def _dotted(settings: Mapping[str, Any], table: str = "") -> dict[str, Any]:
+    """Nested tables as one, such as {"elmo.penalty": 0.001}."""
+    plain: dict[str, Any] = {}
+    for name, value in settings.items():
+        plain |= _dotted(value, f"{table}{name}.") if isinstance(value, dict) else {f"{table}{name}": value}
+    return plain
 
 
 def _has_mix(seed: Mapping[str, Any]) -> bool:

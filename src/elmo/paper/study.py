@@ -81,15 +81,19 @@ class Study:
         """A command of `elmo` with this biLM."""
         return shlex.join(["elmo", *map(str, words), "-m", self.elmo_name])
 
-    def command(self, what: str, task: str, *more: str, without: str = "") -> str:
-        """The command that computes a task's part of a section; `without` is a setting that it chooses otherwise."""
+    def command(self, what: str, task: str, *more: str, without: str = "", model: str = "") -> str:
+        """The command that computes a task's part of a section.
+
+        `without` is a setting that it chooses otherwise, `model` another biLM than the study's.
+        """
         setup = self.setup(task)
         files = [("--train", setup.files.train), ("--dev", setup.files.dev), ("--test", setup.files.test or "")]
         changes = [change for change in self.plan.settings_of(task) if split_override(change)[0] != without]
         settings = [part for change in changes for part in ("--set", change)]
         words = ["elmo", *what.split(), task, *(part for pair in files for part in pair), *settings]
         words += ["--vectors", self.vectors] if self.vectors else []
-        words += ["--seeds", str(setup.seeds), "--preset", setup.preset, "--model", self.elmo_name, *more]
+        words += ["--seeds", str(setup.seeds), "--preset", setup.preset]
+        words += ["--model", model or self.elmo_name, *more]
         return shlex.join(words)
 
     @cached_property

@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from elmo.paper.ablation import Train
@@ -100,8 +101,17 @@ def compare(study: Study) -> tuple[list[TableRow], tuple[str, ...]]:
 def make(study: Study) -> Section:
     """The section of a report."""
     rows, missing = compare(study)
-    commands = [study.command("task train", row.task, "-o", f"runs/{row.task}") for row in rows]
+    commands = [
+        study.command("task train", row.task, "-o", str(folder), model=model)
+        for row in rows
+        for folder, model in ((run_folder(row.task, baseline=True), "none"), (run_folder(row.task), study.elmo_name))
+    ]
     return section(rows, study.vectors_note).made(commands, missing)
+
+
+def run_folder(task: str, *, baseline: bool = False) -> Path:
+    """The output of a task in the commands of the report."""
+    return Path("runs", task + "-baseline" * baseline)
 
 
 def section(rows: Sequence[TableRow], note: str = "") -> Section:

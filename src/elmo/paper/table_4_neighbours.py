@@ -51,6 +51,7 @@ def make(study: Study) -> Section:
         for number, near in enumerate(asked["nearest"])
     )
     words = ", ".join(f"{each['word']} {each['similarity']:.2f}" for each in found["static"])
+    of_word = "static vector" if static else "biLM's layer-0 vector"
     word_map = WordMap.from_dict(found["map"])
     meanings = _meanings(study, word_map)
     caption = f"The occurrences of “{word}” in SemCor by sense, layer by layer."
@@ -60,7 +61,7 @@ def make(study: Study) -> Section:
     return Section(
         TITLE,
         f"Two occurrences of “{word}” in SemCor in different senses, and the nearest of {found['occurrences']:,} "
-        f"occurrences of any word on the biLM's highest layer. The nearest words of the static vector of “{word}” are "
+        f"occurrences of any word on the biLM's highest layer. The nearest words of the {of_word} of “{word}” are "
         f"{words}.",
         tables=(Table(("asked", "cosine", "nearest"), rows),),
         figures=figures,

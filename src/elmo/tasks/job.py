@@ -216,10 +216,14 @@ def _run_seed(
 
 
 def _identity(job: TaskJob, bilm: PretrainedBiLM | None, data: Prepared) -> str:
-    """The digest of everything that a training depends on, except its length: a resumed one may have more epochs."""
+    """The digest of everything that a training depends on, except its length: a resumed one may have more epochs.
+
+    Not if its learning rate falls over all epochs: another number of epochs is then another training from the start.
+    """
     settings = settings_key(job.settings, with_elmo=bilm is not None)
-    for name in ("epochs", "patience"):
-        del settings["training"][name]
+    del settings["training"]["patience"]
+    if job.settings.training.schedule != "linear":
+        del settings["training"]["epochs"]
     files = [content_digest(path) for path in (job.files.train, job.files.dev)]
     return json_digest(
         {

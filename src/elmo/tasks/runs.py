@@ -35,6 +35,9 @@ from elmo.tasks.job import run as run_job
 from elmo.tasks.layer_cache import LayerCache
 from elmo.tasks.training import Report
 
+UNFINISHED = "unfinished"
+"""The folder of a store with the states of unfinished trainings."""
+
 Result = dict[str, Any]
 Begin = Callable[["Run"], Report]
 """Called before a run is trained; returns the function that is called with its messages."""
@@ -175,7 +178,7 @@ class Trainer:
 
         One process at a time computes the layers or deletes their folder; the last process that uses it deletes it.
         """
-        layers, unfinished, waiting = self._layers_folder, self.store.folder / "unfinished", list(group)
+        layers, unfinished, waiting = self._layers_folder, self.store.folder / UNFINISHED, list(group)
         with in_use(layers):
             with locked(layers):
                 cache = self._widest_layers(group)

@@ -195,9 +195,14 @@ class _Loop:
         with torch.no_grad():
             for name, parameter in self.learned.items():
                 parameter.copy_(groups["learned"][name])
+        self.progress = _Counters(**saved.counters["progress"])
+        if self.progress.epoch > self.settings.epochs:
+            raise CheckpointError(
+                f"{state.path} is the state after {self.progress.epoch} epochs; expected at most training.epochs="
+                f"{self.settings.epochs}. Choose another folder, or delete the file to start again."
+            )
         moments = {int(group): named for group, named in groups.items() if group.isdecimal()}
         self.optimizer.load_state_dict({"state": moments, "param_groups": saved.counters["optimizer"]})
-        self.progress = _Counters(**saved.counters["progress"])
         self.best = groups["best"]
         if self.average is not None:
             self.average = {name: groups["average"][name] for name in self.learned}  # in their order

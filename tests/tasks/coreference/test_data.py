@@ -99,3 +99,10 @@ def test_offsets_count_from_the_line_of_the_document_however_many_empty_lines_se
         whole = "\n".join(lines[document.line - 1 :])
         for sentence, offsets in zip(document.sentences, document.offsets, strict=True):
             assert tuple(whole[start:stop] for start, stop in offsets) == sentence
+
+
+def test_lines_of_white_space_separate_documents() -> None:
+    for gap in ("\r\n\r\n", "\n \t\n"):
+        first, second = Coreference().parse(f"Anna left.{gap}Bob stayed.\r\n", CoreferenceSettings(), {})
+        assert second.sentences == (("Bob", "stayed", "."),) and second.line == 3
+        assert second.offsets == [[(0, 3), (4, 10), (10, 11)]] and first.line == 1

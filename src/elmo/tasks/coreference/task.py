@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
+from itertools import accumulate, groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -74,18 +73,21 @@ class Coreference(Task[Document, Chains, CoreferenceSettings]):
 
     def parse(self, text: str, settings: CoreferenceSettings, inventory: Inventory) -> list[Document]:
         """Offsets count from the start of the document's first line."""
-        documents = []
-        for number, found_block in enumerate(re.finditer(r"[^\n]+(?:\n[^\n]+)*", text), start=1):
-            block = found_block[0]
-            starts = [0, *accumulate(len(row) + 1 for row in block.split("\n"))]
-            lines = list(tokenized_lines(block, settings.data.tokenizer))
+        documents: list[Document] = []
+        rows = text.split("\n")
+        for is_blank, numbers in groupby(range(len(rows)), key=lambda number: not rows[number].strip()):
+            if is_blank:
+                continue
+            first, *_ = block = list(numbers)
+            starts = [0, *accumulate(len(rows[number]) + 1 for number in block)]
+            lines = list(tokenized_lines("\n".join(rows[number] for number in block), settings.data.tokenizer))
             sentences = tuple(found.tokens for _, (found,) in lines)
             offsets = [
                 [(starts[row - 1] + a, starts[row - 1] + b) for a, b in found.offsets] for row, (found,) in lines
             ]
             if sentences:
-                line = 1 + text.count("\n", 0, found_block.start())
-                documents.append(Document(f"document {number}", 0, sentences, line=line, offsets=offsets))
+                name = f"document {len(documents) + 1}"
+                documents.append(Document(name, 0, sentences, line=first + 1, offsets=offsets))
         return documents
 
     def sentences(self, example: Document) -> Sequence[Sequence[str]]:
