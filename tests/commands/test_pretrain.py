@@ -292,6 +292,12 @@ def test_without_settings_it_says_what_it_trains(tmp_path: Path, text: Path) -> 
     assert "settings:" not in elmo("pretrain", "tiny", "--train", text, "-o", tmp_path / "tiny", *overrides())
 
 
+def test_the_text_may_have_a_presets_name(tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text.rename("domain")
+    assert 'files = ["domain"]' in elmo("finetune", "--train", "domain", "--show")
+
+
 def test_show_prints_settings_that_can_be_given_back(tmp_path: Path) -> None:
     shown = elmo("pretrain", "tiny", "--set", "training.epochs=7", "--seed", 3, "--show")
     assert "# Passes over the text; sources count by their weight.\nepochs = 7.0" in shown

@@ -11,9 +11,15 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from replicas import replicas_of
 
+from elmo.bilm.config import BiLMConfig, CharCnnConfig, LstmConfig
+from elmo.bilm.initialise import initialise
+from elmo.checkpoints.pretrained import PretrainedBiLM
+from elmo.embedding.embedder import Embedder
 from elmo.errors import ConfigError, InputError
 from elmo.integrations.allennlp import Elmo, ElmoEmbedder, ElmoTokenEmbedder, ScalarMix, _ElmoBiLm, batch_to_ids
+from elmo.text.characters import CharacterScheme
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 TEXT = json.loads((GOLDEN / "sentences.json").read_text(encoding="utf-8"))
@@ -286,3 +292,37 @@ def test_a_module_of_ones_own_and_other_formats() -> None:
     torch.testing.assert_close(folder(ids)["activations"][2], _ElmoBiLm(*FILES)(ids)["activations"][2])
     params = {"options_file": FILES[0], "weight_file": FILES[1], "num_output_representations": 2}
     assert len(Elmo.from_params(params)(ids)["elmo_representations"]) == 2
+
+
+def test_the_copies_of_data_parallel_use_their_own_weights() -> None:
+    ids = batch_to_ids(BATCHES[0])
+    elmo = fresh(requires_grad=True)
+    expected = fresh()(ids)["elmo_representations"][0]
+    for replica in replicas_of(elmo):
+        ours, original = replica._elmo_lstm, elmo._elmo_lstm
+        assert ours.bilm.forward_lstm is ours._elmo_lstm.forward_lstm is not original._elmo_lstm.forward_lstm
+        assert ours.bilm.token_encoder is ours._token_embedder.encoder is not original._token_embedder.encoder
+        vectors = replica(ids)["elmo_representations"][0]
+        # Each copy begins with the state of the module, not with that of the other copy.
+        torch.testing.assert_close(vectors, expected)
+        vectors.square().sum().backward()
+    assert elmo._elmo_lstm._elmo_lstm._states is None
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in elmo._elmo_lstm.bilm.parameters())
+
+
+@pytest.mark.parametrize("max_characters", [3, 7, 60])
+def test_models_with_words_of_another_length(tmp_path: Path, max_characters: int) -> None:
+    """`batch_to_ids` knows no model and always gives 50 ids a word."""
+    config = BiLMConfig(
+        LstmConfig(cell_dim=8, projection_dim=4),
+        characters=CharacterScheme.utf8(max_characters),
+        char_cnn=CharCnnConfig(character_dim=4, filters=((1, 4), (3, 5)), num_highway=1),
+    )
+    bilm = PretrainedBiLM(config)
+    initialise(bilm, torch.Generator().manual_seed(0))
+    bilm.eval().save_pretrained(tmp_path)
+    sentences = [["a", "bank", "banks", "banking", "Überraschung", "<S>"], ["ab", "", "abcdef"]]
+    output = _ElmoBiLm(tmp_path, None)(batch_to_ids(sentences))
+    for row, expected in enumerate(Embedder(bilm, layers="all").embed(sentences)):
+        for layer, ours in enumerate(output["activations"]):
+            close(ours[row, 1 : len(sentences[row]) + 1], expected[layer])

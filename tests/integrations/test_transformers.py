@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from replicas import replicas_of
 
 transformers = pytest.importorskip("transformers")
 from transformers import (
@@ -353,3 +354,24 @@ def test_remote_code_opens_a_repository_without_the_import(folder: Path, tmp_pat
 
 def test_missing_extra(message_without: Callable[[str, str], str]) -> None:
     assert "elmo-torch[transformers]" in message_without("transformers", "elmo.integrations.transformers")
+
+
+@pytest.mark.parametrize("train_bilm", [False, True])
+def test_the_copies_of_data_parallel_use_their_own_weights(folder: Path, train_bilm: bool) -> None:
+    """Trainer uses nn.DataParallel by itself where there are several GPUs."""
+    inputs = ElmoTokenizer.from_pretrained(folder)(WORDS, is_split_into_words=True, padding=True, return_tensors="pt")
+    model = ElmoForTokenClassification.from_pretrained(folder, num_labels=2, train_bilm=train_bilm)
+    expected = model(**inputs).logits
+    first, second = replicas_of(model)
+    assert first.elmo.bilm.forward_lstm is first.elmo.forward_lstm is not model.elmo.forward_lstm
+    assert second.elmo.bilm.token_encoder is second.elmo.token_encoder is not first.elmo.token_encoder
+    for replica in (first, second):
+        logits = replica(**inputs).logits
+        torch.testing.assert_close(logits, expected)
+        logits.square().sum().backward()
+    assert {parameter.grad is not None for parameter in model.elmo.bilm.parameters()} == {train_bilm}
+    found = [None if parameter.grad is None else parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    (2 * model(**inputs).logits.square().sum()).backward()
+    for copies, parameter in zip(found, model.parameters(), strict=True):
+        torch.testing.assert_close(copies, parameter.grad)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from huggingface_hub import HfApi
+from replicas import replicas_of
 
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.errors import CheckpointError, ConfigError, InputError
@@ -205,5 +206,26 @@ def test_a_part_of_the_bilm_that_is_unfrozen_by_hand_learns(make_bilm: MakeBilm)
     layer = ElmoLayer(make_bilm(), dropout=0.0)
     layer.bilm.forward_lstm.requires_grad_(True)
     layer(SENTENCES).places[0].square().sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.bilm.forward_lstm.parameters())
+    assert all(parameter.grad is None for parameter in layer.bilm.backward_lstm.parameters())
+
+
+def test_the_copies_of_data_parallel_give_gradients(make_bilm: MakeBilm) -> None:
+    """Their weights are plain tensors, which `parameters()` does not find."""
+    layer = ElmoLayer(make_bilm(), dropout=0.0, trainable=True)
+    for replica in replicas_of(layer):
+        replica(SENTENCES).places[0].square().sum().backward()
+    through_copies = [parameter.grad for parameter in layer.parameters()]
+    layer.zero_grad()
+    (2 * layer(SENTENCES).places[0].square().sum()).backward()
+    for found, parameter in zip(through_copies, layer.parameters(), strict=True):
+        assert found is not None
+        torch.testing.assert_close(found, parameter.grad)
+
+
+def test_the_copies_of_data_parallel_keep_the_bilm_frozen(make_bilm: MakeBilm) -> None:
+    layer = ElmoLayer(make_bilm(), dropout=0.0)
+    layer.bilm.forward_lstm.requires_grad_(True)
+    replicas_of(layer)[1](SENTENCES).places[0].square().sum().backward()
     assert all(parameter.grad is not None for parameter in layer.bilm.forward_lstm.parameters())
     assert all(parameter.grad is None for parameter in layer.bilm.backward_lstm.parameters())

@@ -297,3 +297,53 @@ def test_an_index_that_another_program_wrote_is_replaced(tmp_path: Path) -> None
     for other in ("[]", "{}", '{"recipe": {}}'):
         (tmp_path / "corpus" / INDEX_FILE).write_text(other, encoding="utf-8")
         assert texts(open_or_build(tmp_path / "corpus", data), "train") == ["b a b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.conllu", "1\tViệt Nam\n2\tlà\n3\t10 000\n"),
+        ("a.jsonl", '["Việt Nam", "là", "", " ", " 10\\n000\\t", "\\ud83d"]\n'),
+    ],
+)
+def test_tokens_with_inner_spaces_stay_whole(name: str, content: str, tmp_path: Path) -> None:
+    """Embedding and scoring use a row's tokens unchanged too."""
+    corpus = open_or_build(tmp_path / "corpus", DataSettings(train=(write(tmp_path / name, content),)))
+    words = corpus.words()
+    assert [words[word] for word in corpus.tokens] == ["<S>", "Việt Nam", "là", "10 000", "</S>"]
+    Vocabulary(tuple(words)).save(tmp_path / "words.txt")
+    assert Vocabulary.load(tmp_path / "words.txt").words == tuple(words)
+
+
+def test_tokens_of_a_table_with_inner_spaces_stay_whole(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"tokens": [["Việt Nam", "là"]]}), tmp_path / "a.parquet")
+    source = Source("a", (str(tmp_path / "a.parquet"),))
+    assert open_or_build(tmp_path / "corpus", DataSettings(train=(source,))).words()[3:] == ["Việt Nam", "là"]
+
+
+def test_a_corpus_is_used_again_with_its_own_vocabulary(tmp_path: Path) -> None:
+    """A run that took its vocabulary from the text has it in its model, from which it is resumed."""
+    data = DataSettings(train=(write(tmp_path / "a.txt", "a a a b b c c d\n"),))
+    first = open_or_build(tmp_path / "corpus", data)
+    own = Vocabulary(tuple(first.words(5)))
+    assert open_or_build(tmp_path / "corpus", data, vocabulary=own).fingerprint == first.fingerprint
+    for words in (("a", "c"), ("b", "a"), ("a", "b", "c", "d", "e")):
+        with pytest.raises(InputError, match="its vocabulary differs"):
+            open_or_build(tmp_path / "corpus", data, vocabulary=Vocabulary((*SPECIALS, *words)))
+    turned = Vocabulary(own.words, begin_sentence="</S>", end_sentence="<S>")
+    with pytest.raises(InputError, match="its special tokens are <S> </S> <UNK>, now they are </S> <S> <UNK>"):
+        open_or_build(tmp_path / "corpus", data, vocabulary=turned)
+
+
+def test_sentences_are_marked_with_the_models_markers(tmp_path: Path) -> None:
+    data = DataSettings(train=(write(tmp_path / "a.txt", "b a b\n"),))
+    plain = open_or_build(tmp_path / "plain", data)
+    marked = open_or_build(tmp_path / "marked", data, markers=("<bos>", "<eos>"))
+    assert marked.words() == ["<bos>", "<eos>", "<UNK>", "b", "a"]
+    assert marked.tokens.tolist() == plain.tokens.tolist() and marked.special_ids == (0, 1, 2)
+    assert marked.fingerprint != plain.fingerprint
+    assert open_or_build(tmp_path / "marked", data, markers=("<bos>", "<eos>")).fingerprint == marked.fingerprint
+    for folder, markers in (("marked", ("<S>", "</S>")), ("plain", ("<bos>", "<eos>"))):
+        with pytest.raises(InputError, match=r"its special tokens are .*, now they are <"):
+            open_or_build(tmp_path / folder, data, markers=markers)

@@ -1,6 +1,7 @@
 """Fine-tuning: heads for new words, rows that are copied, models without a softmax."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -265,3 +266,40 @@ def test_what_is_refused(
     assert (tmp_path / "mine" / "run" / "corpus").exists()
     with pytest.raises(CheckpointError, match="holds no fine-tuning run"):
         next(finetune.stages(tmp_path / "nowhere", world=World(), say=lambda line: None))
+
+
+@pytest.mark.parametrize("words", ["text", "both"])
+def test_a_model_with_other_markers(
+    make_bilm: Callable[..., PretrainedBiLM],
+    settings: Callable[..., FinetuneSettings],
+    domain_file: Path,
+    tmp_path: Path,
+    words: str,
+) -> None:
+    domain_file.write_text("\n".join([*DOMAIN, *["an <bos> here"] * 5]) + "\n", encoding="utf-8")
+    model = make_bilm()
+    model.config = replace(model.config, begin_sentence="<bos>", end_sentence="<eos>", tokenizer="whitespace")
+    model.save_pretrained(tmp_path / "old")
+    finetune.begin(
+        str(tmp_path / "old"), tmp_path / "new", settings(f"words={words}"), world=World(), say=lambda line: None
+    )
+    assert list(carry_out(tmp_path / "new")) == ["softmax alone", "all weights"]
+    adapted = load(tmp_path / "new")
+    assert adapted.vocabulary is not None and adapted.vocabulary.special_tokens == ("<bos>", "<eos>", "<UNK>")
+    assert Scorer(adapted).perplexity([line.split() for line in DOMAIN]).both < 20
+
+
+def test_a_vocabulary_file_has_the_models_markers(
+    make_bilm: Callable[..., PretrainedBiLM], settings: Callable[..., FinetuneSettings], tmp_path: Path
+) -> None:
+    model = make_bilm()
+    model.config = replace(model.config, begin_sentence="<bos>", end_sentence="<eos>")
+    file = tmp_path / "words.txt"
+    file.write_text("<bos>\n<eos>\n<UNK>\nthe\nenzyme\n", encoding="utf-8")
+    head = finetune.make_head(model, settings(f"data.vocabulary={file}"))
+    assert head.vocabulary.special_tokens == ("<bos>", "<eos>", "<UNK>")
+    # As present models are that were trained with the markers of the vocabulary instead of their own.
+    with_softmax(model, ("the", "a")).save_pretrained(tmp_path / "odd")
+    with pytest.raises(ConfigError, match="reads <bos> and <eos> around a sentence, but its vocabulary has <S>"):
+        finetune.begin(str(tmp_path / "odd"), tmp_path / "new", settings(), world=World(), say=lambda line: None)
+    assert not (tmp_path / "new").exists()

@@ -1,17 +1,22 @@
 """A batch through the biLM: the same model as at inference, in the ids of the vocabulary."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from elmo.bilm.config import BiLMConfig, LstmConfig, WordEmbeddingConfig
+from elmo.bilm.initialise import initialise
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.pretrain.batches import make_batches, sentence_batch, sentence_spans
+from elmo.pretrain.build_corpus import open_or_build
 from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.objective import BatchEncoder, run_bilm
-from elmo.pretrain.settings import DataSettings
+from elmo.pretrain.settings import DataSettings, Source
+from elmo.text.vocabulary import Vocabulary
 
 
 def test_words_beyond_the_vocabulary_keep_their_spelling(
@@ -80,9 +85,6 @@ def test_dropout_is_new_for_every_token(corpus: Corpus, make_bilm: Callable[...,
 
 @pytest.mark.parametrize("dim", [6])
 def test_word_ids_follow_the_vocabulary(corpus: Corpus, dim: int) -> None:
-    from elmo.bilm.config import BiLMConfig, LstmConfig, WordEmbeddingConfig
-    from elmo.bilm.initialise import initialise
-
     bilm = PretrainedBiLM(
         BiLMConfig(lstm=LstmConfig(cell_dim=8, projection_dim=dim), word_embedding=WordEmbeddingConfig(10, dim))
     )
@@ -92,3 +94,23 @@ def test_word_ids_follow_the_vocabulary(corpus: Corpus, dim: int) -> None:
     assert inputs.words.characters is None and inputs.words.word_ids is not None
     expected = np.where(batch.forward.inputs < 10, batch.forward.inputs, 2) + 1
     assert inputs.words.word_ids[inputs.directions[0].positions].tolist() == expected.tolist()
+
+
+def test_words_are_cut_before_they_are_looked_up_as_at_inference(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("the theatre the cat catalogue the dogs\n", encoding="utf-8")
+    data = DataSettings(train=(Source("text", (str(tmp_path / "text.txt"),)),))
+    corpus = open_or_build(tmp_path / "corpus", data)
+    table = WordEmbeddingConfig(num_words=6, dim=6, max_characters=3)
+    bilm = PretrainedBiLM(BiLMConfig(lstm=LstmConfig(cell_dim=8, projection_dim=6), word_embedding=table))
+    words = corpus.words()
+    bilm.vocabulary = Vocabulary(tuple(words[:6]))
+    assert bilm.vocabulary.words[3:] == ("the", "cat", "catalogue")
+    batch = sentence_batch(corpus, sentence_spans(corpus, np.arange(1)))
+    inputs = BatchEncoder(corpus, bilm, 6).encode(batch)
+    read = [words[word] for word in batch.forward.inputs[0]]
+    expected = bilm.indexer.word_table(read).word_ids
+    assert inputs.words.word_ids is not None and expected is not None
+    assert inputs.words.word_ids[inputs.directions[0].positions[0]].tolist() == expected.tolist()
+    # The softmax has whole words.
+    targets = bilm.vocabulary.ids(words[word] for word in batch.forward.targets[0])
+    assert inputs.directions[0].targets.tolist() == targets

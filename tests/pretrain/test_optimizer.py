@@ -152,3 +152,11 @@ def test_warm_up() -> None:
     assert learning_rate(settings, update=49, progress=0.001) == 0.5
     assert learning_rate(settings, update=500, progress=0.01) == 1.0
     assert learning_rate(settings, update=5, progress=0.2) == 1.0, "a short run is warm after its first tenth"
+
+
+@pytest.mark.parametrize(("device", "fused"), [("cpu", True), ("meta", None)])
+def test_adagrad_is_fused_on_the_cpu_alone(device: str, fused: bool | None) -> None:
+    """Older versions of torch have it for no other device, and later ones not for all."""
+    softmax = WordSoftmax.initialise(10, 3)
+    dense = Optimizer(OptimizerSettings(name="adagrad"), nn.Linear(4, 3, device=device), softmax).dense
+    assert dense is not None and dense.defaults["fused"] is fused

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
+from copy import copy
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self, cast, get_args
 
 import torch
+from torch import nn
 
 from elmo.bilm.config import BiLMConfig
 from elmo.bilm.kernels.binding import Precision
@@ -55,6 +57,18 @@ class PretrainedBiLM(BiLM):
             end_sentence=config.end_sentence,
             max_word_characters=None if config.word_embedding is None else config.word_embedding.max_characters,
         )
+
+    def with_parts(self, *parts: nn.Module) -> Self:
+        """This biLM, or a copy with these modules: token encoder, forward LSTM, backward LSTM.
+
+        For modules that hold the parts under names of their own: nn.DataParallel copies what is registered, and a biLM
+        that is not would keep the parts of the first device.
+        """
+        if all(own is part for own, part in zip(self.children(), parts, strict=True)):
+            return self
+        other = copy(self)
+        other._modules = dict(zip(self._modules, parts, strict=True))
+        return other
 
     def digest(self) -> str:
         """A digest of the architecture, the weights and the words of a word table."""

@@ -102,9 +102,9 @@ class ElmoLayer(nn.Module):
     ) -> ElmoLayerOutput:
         """Token lists (or a batch made from them) -> vectors. A bare string is not a token list."""
         batch = sentences if isinstance(sentences, TokenBatch) else self.batch(sentences)
-        learns = any(parameter.requires_grad for parameter in self.bilm.parameters())
-        with torch.set_grad_enabled(torch.is_grad_enabled() and learns):
-            output = self.bilm(batch, state, keep_markers=self.keep_markers)
+        # Autograd records the weights that require gradients, also those of nn.DataParallel's copies, which
+        # `parameters()` does not find.
+        output = self.bilm(batch, state, keep_markers=self.keep_markers)
         return ElmoLayerOutput(self.mix(output.layers, output.mask), output.mask, output.state)
 
     def mix(self, layers: Float[Tensor, "layers batch tokens dim"], mask: Tensor) -> list[Tensor]:

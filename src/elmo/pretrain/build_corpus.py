@@ -46,8 +46,11 @@ _MOST_CHANGED = 0.03
 """Raw English has some 14% of words that a tokenizer splits; text that was tokenized has well below 1%."""
 _MOST_CHANGED_AGAIN = 0.01
 
-# JSON may contain lone surrogates, which the lexicon's file cannot.
+# JSON may contain lone surrogates, and its tokens line ends, which the lexicon's file cannot.
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]+")
+_LINE_ENDS = re.compile(r"[\r\n]+")
+_EDGES = " \t\r\n"
+"""What a vocabulary file cannot hold at the ends of a token."""
 
 Say = Callable[[str], None]
 
@@ -67,14 +70,19 @@ class _Text:
         for path in self.files:
             read = READERS[choose_format(path.name, "auto")]
             for row in read(TextFile(path), options or RowOptions(column_option=None)):
-                is_split = isinstance(row.value, list)
-                # Tokens of JSON or CoNLL-U may contain line ends, which the lexicon's words cannot.
-                text = " ".join(row.value) if isinstance(row.value, list) else row.value or ""
-                tokens = words(_LONE_SURROGATES.sub("", text), "whitespace" if is_split else tokenizer)
+                if isinstance(row.value, list):
+                    tokens = [token for token in map(_storable, row.value) if token]
+                else:
+                    tokens = words(_LONE_SURROGATES.sub("", row.value or ""), tokenizer)
                 # Through all files, and without empty lines: where every second line is empty, so is every 20th.
                 number += bool(tokens)
                 if not self.hold_out or (number % self.hold_out == 0) == (self.role == "heldout"):
                     yield tokens
+
+
+def _storable(token: str) -> str:
+    """A token of a row that is split already: whole, with its inner spaces, but as the lexicon's file can hold it."""
+    return _LINE_ENDS.sub(" ", _LONE_SURROGATES.sub("", token)).strip(_EDGES)
 
 
 @dataclass
@@ -90,12 +98,13 @@ def open_or_build(
     data: DataSettings,
     *,
     tokenizer: str = "ptb-like",
+    markers: tuple[str, str] = SPECIALS[:2],
     vocabulary: Vocabulary | None = None,
     say: Say = lambda line: None,
 ) -> Corpus:
     """The corpus of the settings' files: built once, then reused. A folder that holds another corpus is refused.
 
-    `tokenizer` is the model's.
+    `tokenizer` and `markers`, the tokens around a sentence, are the model's; a given vocabulary names its own.
     """
     texts = _train_texts(data)
     if data.heldout:
@@ -103,7 +112,8 @@ def open_or_build(
     elif data.hold_out:
         texts += [replace(text, role="heldout") for text in texts]
     splitter = "whitespace" if data.tokenized else tokenizer
-    recipe = _recipe(texts, splitter, vocabulary)
+    specials = (*markers, SPECIALS[2]) if vocabulary is None else vocabulary.special_tokens
+    recipe = _recipe(texts, splitter, vocabulary, specials)
     # Runs may share a folder: one makes the corpus while the others wait for it.
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
@@ -112,9 +122,11 @@ def open_or_build(
             for text in texts:
                 for warning in _tokenizer_warnings(text, tokenizer, tokenized=data.tokenized):
                     say(f"corpus: {text.role} {text.source.name}: {warning}")
-            _build(folder, texts, recipe, vocabulary, say)
+            _build(folder, texts, recipe, vocabulary, specials, say)
             return Corpus(folder)
-    difference = _difference(known, recipe, texts)
+    if vocabulary is not None and _is_own(vocabulary, folder, known):
+        recipe = _recipe(texts, splitter, None, specials)
+    difference = _difference(known, recipe, texts) or _other_specials(Corpus(folder), specials)
     if difference:
         raise InputError(
             f"{folder} was made from other text: {difference}. Put the old text back to use it; to train on "
@@ -159,14 +171,16 @@ def _find_files(source: Source) -> list[Path]:
     return [path for path in found if path is not None]
 
 
-def _build(folder: Path, texts: list[_Text], recipe: dict[str, Any], vocabulary: Vocabulary | None, say: Say) -> None:
+def _build(
+    folder: Path, texts: list[_Text], recipe: dict[str, Any], vocabulary: Vocabulary | None,
+    specials: tuple[str, str, str], say: Say,
+) -> None:  # fmt: skip
     for old in folder.glob("spelling-*"):
         old.unlink()
     fingerprints = {str(path): _fingerprint(path) for text in texts for path in text.files}
     tallies = [_count(text, recipe["tokenizer"], say) for text in texts]
-    lexicon, counts = _lexicon(tallies, vocabulary)
+    lexicon, counts = _lexicon(tallies, list(specials if vocabulary is None else vocabulary))
     ids = {word: index for index, word in enumerate(lexicon)}
-    specials = SPECIALS if vocabulary is None else vocabulary.special_tokens
     special_ids = [ids[token] for token in specials]
     sources = _write_ids(folder, texts, ids, (special_ids[0], special_ids[1]), recipe["tokenizer"])
     write_atomic(folder / LEXICON_FILE, "".join(f"{word}\n" for word in lexicon))
@@ -208,14 +222,16 @@ def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:
     return tally
 
 
-def _lexicon(tallies: list[_Tally], vocabulary: Vocabulary | None) -> tuple[list[str], list[float]]:
-    """All types, and how often an epoch reads each; types of held-out text alone come last, with 0."""
+def _lexicon(tallies: list[_Tally], first: list[str]) -> tuple[list[str], list[float]]:
+    """All types, and how often an epoch reads each; types of held-out text alone come last, with 0.
+
+    `first`: the given vocabulary, or the special tokens.
+    """
     counts: dict[str, float] = {}
     for tally in tallies:
         weight = tally.text.source.weight if tally.text.role == "train" else 0.0
         for word, count in tally.counts.items():
             counts[word] = counts.get(word, 0.0) + weight * count
-    first = list(SPECIALS) if vocabulary is None else list(vocabulary)
     taken = set(first)
     rest = sorted((word for word in counts if word not in taken), key=lambda word: (-counts[word], word))
     lexicon = first + rest
@@ -263,7 +279,9 @@ def _flush(values: array[int], file: BinaryIO) -> None:
     del values[:]
 
 
-def _recipe(texts: list[_Text], tokenizer: str, vocabulary: Vocabulary | None) -> dict[str, Any]:
+def _recipe(
+    texts: list[_Text], tokenizer: str, vocabulary: Vocabulary | None, specials: tuple[str, str, str]
+) -> dict[str, Any]:
     """The settings that the folder depends on, besides the text."""
     recipe = {
         "version": VERSION,
@@ -273,7 +291,12 @@ def _recipe(texts: list[_Text], tokenizer: str, vocabulary: Vocabulary | None) -
         "tokenizer": tokenizer,
         "vocabulary": None if vocabulary is None else digest("\n".join(vocabulary)),
     }
-    return recipe | {"hold_out": texts[0].hold_out} if texts[0].hold_out else recipe
+    # Left out where they have the usual values, so that older folders have the same recipe.
+    if texts[0].hold_out:
+        recipe["hold_out"] = texts[0].hold_out
+    if vocabulary is None and specials != SPECIALS:
+        recipe["specials"] = list(specials)
+    return recipe
 
 
 def _known_index(folder: Path) -> dict[str, Any] | None:
@@ -282,6 +305,14 @@ def _known_index(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return known if isinstance(known, dict) and {"recipe", "files"} <= known.keys() else None
+
+
+def _is_own(vocabulary: Vocabulary, folder: Path, known: dict[str, Any]) -> bool:
+    """Whether a folder that was made without a vocabulary has these words first: with them it would be the same.
+
+    A run that took its vocabulary from the text is resumed from its own model, which has that vocabulary.
+    """
+    return known["recipe"].get("vocabulary") is None and Corpus(folder).words(len(vocabulary)) == list(vocabulary)
 
 
 def _difference(known: dict[str, Any], recipe: dict[str, Any], texts: list[_Text]) -> str:
@@ -301,6 +332,11 @@ def _difference(known: dict[str, Any], recipe: dict[str, Any], texts: list[_Text
         if not unchanged and _fingerprint(path)["sha256"] != entry["sha256"]:
             return f"{path} has changed (it had {entry['size']:,} bytes, now {status.st_size:,})"
     return ""
+
+
+def _other_specials(corpus: Corpus, specials: tuple[str, str, str]) -> str:
+    found = corpus.special_tokens
+    return "" if found == specials else f"its special tokens are {' '.join(found)}, now they are {' '.join(specials)}"
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:

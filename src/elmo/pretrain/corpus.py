@@ -1,7 +1,7 @@
 """Text as memory-mapped word ids, made once per corpus (`build_corpus.py`).
 
     corpus.json      what it was made from, and where each source begins
-    tokens.u32       <S> w1 ... wn </S> of every sentence, one after another, as ids of the lexicon
+    tokens.u32       <S> w1 ... wn </S> (or the model's markers) of every sentence, as ids of the lexicon
     sentences.u64    where each sentence begins in tokens.u32, and the end
     lexicon.txt      every word type: <S> </S> <UNK>, then by decreasing frequency (or a given vocabulary first)
     counts.f64       how often an epoch reads each type
@@ -70,6 +70,12 @@ class Corpus:
         return begin, end, unknown
 
     @property
+    def special_tokens(self) -> tuple[str, str, str]:
+        words = self.words(max(self.special_ids) + 1)
+        begin, end, unknown = (words[index] for index in self.special_ids)
+        return begin, end, unknown
+
+    @property
     def fingerprint(self) -> str:
         """The digest of the text and of the settings that the corpus was built with."""
         return str(self.index["fingerprint"])
@@ -97,8 +103,8 @@ class Corpus:
     def characters(self) -> str:
         """The distinct characters of the training text, the most frequent first."""
         found: Counter[str] = Counter()
-        for word, count in zip(self.words(), self.counts, strict=True):
-            if count > 0 and word not in SPECIALS:
+        for index, (word, count) in enumerate(zip(self.words(), self.counts, strict=True)):
+            if count > 0 and index not in self.special_ids:
                 for character in word:
                     found[character] += float(count)  # type: ignore[assignment]
         return "".join(sorted(found, key=lambda character: (-found[character], character)))

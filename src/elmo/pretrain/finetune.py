@@ -32,7 +32,18 @@ from elmo.pretrain.settings import (
     TrainingSettings,
 )
 from elmo.pretrain.softmax import WordSoftmax
-from elmo.pretrain.start import PLAN_FILE, Project, Say, all_or_nothing, check_new, check_text, has_run, resume
+from elmo.pretrain.start import (
+    PLAN_FILE,
+    Project,
+    Say,
+    all_or_nothing,
+    check_markers,
+    check_new,
+    check_text,
+    has_run,
+    load_vocabulary,
+    resume,
+)
 from elmo.pretrain.start import begin as begin_run
 from elmo.pretrain.world import World
 from elmo.settings import Settings, read_settings, setting, to_toml
@@ -141,10 +152,11 @@ def _prepare(name: str | None, folder: Path, settings: FinetuneSettings, say: Sa
     name = name or DEFAULT_MODEL
     if model.softmax is not None and model.vocabulary is None and settings.data.vocabulary:
         # TensorFlow's checkpoints have the softmax, and its words are in a separate file.
-        model.vocabulary = Vocabulary.load(settings.data.vocabulary)
+        model.vocabulary = load_vocabulary(settings.data.vocabulary, model.config)
     if model.softmax is not None and model.vocabulary is not None:
         check_sizes(len(model.vocabulary), len(model.softmax.weight), source=name)
     head = make_head(model, settings)
+    check_markers(model.config, head.vocabulary)
     origin = f"{head.num_copied:,} copied from {name}"
     if model.softmax is None:
         origin = f"all new, as {name} has no softmax"
@@ -193,14 +205,16 @@ def _choose_vocabulary(model: PretrainedBiLM, settings: FinetuneSettings) -> Voc
         assert known is not None, "a word-id model is not opened without its vocabulary"
         return known
     if settings.data.vocabulary:
-        return Vocabulary.load(settings.data.vocabulary)
+        return load_vocabulary(settings.data.vocabulary, model.config)
     if known is not None and settings.words == "model":
         return known
     data = settings.data
     # Held-out text must not add words to the vocabulary.
     counts = count_words(data, tokenizer=model.config.tokenizer)
-    counted = Vocabulary.build(counts, max_size=data.vocabulary_size, min_count=data.min_count)
     begin, end = model.config.begin_sentence, model.config.end_sentence
+    for marker in (begin, end):
+        del counts[marker]
+    counted = Vocabulary.build(counts, max_size=data.vocabulary_size, min_count=data.min_count)
     if (begin, end) != (counted.begin_sentence, counted.end_sentence):
         counted = Vocabulary((begin, end, *counted.words[2:]), begin_sentence=begin, end_sentence=end)
     if known is None or settings.words == "text":

@@ -74,6 +74,8 @@ class BatchEncoder:
         self.uses_words = config.word_embedding is not None
         self.num_words = num_words
         self.unknown = corpus.special_ids[2]
+        cut = None if config.word_embedding is None else config.word_embedding.max_characters
+        self.row_of_cut = None if cut is None else self._rows_of_cut_words(corpus.words(), cut)
 
     def encode(self, batch: Batch) -> ModelInputs:
         both = (batch.forward, batch.backward)
@@ -82,7 +84,7 @@ class BatchEncoder:
         words = WordTable(
             (),
             None if self.spelling is None else torch.from_numpy(self.spelling[distinct].astype(np.int64)),
-            torch.from_numpy(self._vocabulary_ids(distinct) + 1) if self.uses_words else None,
+            torch.from_numpy(self._rows(distinct) + 1) if self.uses_words else None,
         )
         forward = self._direction(batch.forward, places[:size])
         backward = self._direction(batch.backward, places[size:])
@@ -95,6 +97,14 @@ class BatchEncoder:
             torch.from_numpy(np.ascontiguousarray(lines.lengths)),
             torch.from_numpy(self._vocabulary_ids(lines.targets[real])),
         )
+
+    def _rows(self, ids: Indices) -> Indices:
+        """The words' rows in the word table, as `TokenIndexer.word_table` looks them up."""
+        return self._vocabulary_ids(ids) if self.row_of_cut is None else self.row_of_cut[ids]
+
+    def _rows_of_cut_words(self, words: list[str], cut: int) -> Indices:
+        rows = {word: row for row, word in enumerate(words[: self.num_words])}
+        return np.array([rows.get(word[:cut], self.unknown) for word in words], dtype=np.int64)
 
     def _vocabulary_ids(self, ids: Indices) -> Indices:
         return np.where(ids < self.num_words, ids, self.unknown)

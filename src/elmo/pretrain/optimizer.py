@@ -129,8 +129,10 @@ class Optimizer:
 
 def _dense_optimizer(settings: OptimizerSettings, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
     if settings.name == "adagrad":
+        # Older versions of torch have a fused Adagrad for the CPU alone; None leaves the choice to torch.
+        fused = True if all(parameter.is_cpu for parameter in parameters) else None
         return torch.optim.Adagrad(
-            parameters, lr=settings.learning_rate, initial_accumulator_value=1.0, eps=0.0, fused=True
+            parameters, lr=settings.learning_rate, initial_accumulator_value=1.0, eps=0.0, fused=fused
         )
     # Biases and other vectors are not decayed.
     groups = [

@@ -251,12 +251,16 @@ def _assemble(
     if world.leads:
         checkpoints.check_space(0)
     given = _given_vocabulary(settings, initial)
+    begin, end = settings.model.begin_sentence, settings.model.end_sentence
+    check_markers(settings.model, given)
     if not world.leads:
         world.wait()
     cache = Path(settings.origin.cache or folder / "run" / "corpus")
-    corpus = open_or_build(cache, data, tokenizer=settings.model.tokenizer, vocabulary=given, say=say)
-    num_words = corpus.vocabulary_size(data.vocabulary_size, data.min_count)
-    vocabulary = given or Vocabulary(tuple(corpus.words(num_words)))
+    corpus = open_or_build(
+        cache, data, tokenizer=settings.model.tokenizer, markers=(begin, end), vocabulary=given, say=say
+    )
+    num_words = len(given) if given else corpus.vocabulary_size(data.vocabulary_size, data.min_count)
+    vocabulary = given or Vocabulary(tuple(corpus.words(num_words)), begin_sentence=begin, end_sentence=end)
     vocabulary.require_writable()
     bilm, softmax = _model(settings, corpus, num_words, initial)
     bilm.requires_grad_(not settings.training.only_softmax)
@@ -282,7 +286,7 @@ def _assemble(
 def _given_vocabulary(settings: PretrainSettings, initial: PretrainedBiLM | None) -> Vocabulary | None:
     """The vocabulary of the settings' file or of the initial model; None if the text gives it."""
     file = settings.data.vocabulary
-    given = Vocabulary.load(file) if file else None
+    given = load_vocabulary(file, settings.model) if file else None
     if initial is None:
         return given
     known, num_rows = initial.vocabulary, None if initial.softmax is None else len(initial.softmax.weight)
@@ -298,13 +302,34 @@ def _given_vocabulary(settings: PretrainSettings, initial: PretrainedBiLM | None
     elif known is None and num_rows is not None:
         problem = f"The model has a softmax of {num_rows:,} words, but no vocabulary"
         advice = "Give the vocabulary file of its training (--set data.vocabulary=FILE)"
-    elif known is None and (initial.config.begin_sentence, initial.config.end_sentence) != SPECIALS[:2]:
-        markers = f"{initial.config.begin_sentence} and {initial.config.end_sentence}"
-        problem = f"The model marks sentences with {markers} and has no vocabulary"
-        advice = "Give one (--set data.vocabulary=FILE)"
     else:
         return known
     raise ConfigError(f"{problem}. {advice}, or use elmo finetune, which makes a vocabulary from both.")
+
+
+def load_vocabulary(file: str, model: BiLMConfig) -> Vocabulary:
+    """A vocabulary file with the model's markers."""
+    return Vocabulary.load(file, begin_sentence=model.begin_sentence, end_sentence=model.end_sentence)
+
+
+def check_markers(model: BiLMConfig, vocabulary: Vocabulary | None) -> None:
+    """Refuse to train with other tokens around a sentence than the model is given later.
+
+    `vocabulary`: None if the text gives it, with the model's tokens.
+    """
+    begin, end = model.begin_sentence, model.end_sentence
+    if vocabulary is None and len({begin, end, SPECIALS[2]}) < 3:
+        raise ConfigError(
+            f"The tokens before a sentence, after it and for unknown words are {begin}, {end} and {SPECIALS[2]}; "
+            "expected three different tokens. Change model.begin_sentence or model.end_sentence."
+        )
+    if vocabulary is not None and vocabulary.special_tokens[:2] != (begin, end):
+        known = f"{vocabulary.begin_sentence} and {vocabulary.end_sentence}"
+        raise ConfigError(
+            f"The model reads {begin} and {end} around a sentence, but its vocabulary has {known}. If it was trained "
+            "with those of the vocabulary, write them into its config.json (begin_sentence and end_sentence of bilm, "
+            "and those of its characters, if it has a table of them); otherwise use a vocabulary with the model's."
+        )
 
 
 def _model(
@@ -329,6 +354,10 @@ def _complete(config: BiLMConfig, corpus: Corpus, num_words: int) -> BiLMConfig:
     characters, words = config.characters, config.word_embedding
     if characters is not None and characters.kind == "codepoints" and characters.table is None:
         characters = CharacterScheme.codepoints(corpus.characters(), characters.max_characters)
+        # Spelled out, markers would consist of unknown characters in most texts.
+        begin, end = config.begin_sentence, config.end_sentence
+        table = replace(characters.ids, begin_sentence_token=begin, end_sentence_token=end)
+        characters = replace(characters, table=table)
     if words is not None:
         if words.num_words not in (0, num_words):
             raise ConfigError(

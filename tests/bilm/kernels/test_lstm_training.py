@@ -9,6 +9,7 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from elmo.bilm.config import LstmConfig
 from elmo.bilm.kernels import binding
@@ -169,3 +170,21 @@ def test_bfloat16_products(variant: str, monkeypatch: pytest.MonkeyPatch, cells:
     for ours, theirs in zip((*rough, *rough_gradients), (*exact, *exact_gradients), strict=True):
         assert ours.dtype == torch.float32
         assert (ours - theirs).norm() <= 0.02 * theirs.norm()
+
+
+def test_activation_checkpointing(variant: str) -> None:
+    """It computes the forward pass again when `backward` asks for what was saved, which it may do once."""
+    config = LstmConfig(cell_dim=20, projection_dim=8)
+    stack = make_stack(config, 0)
+    torch.manual_seed(0)
+    tokens, lengths = torch.randn(3, 4, 8), torch.tensor([4, 2, 0])
+
+    def layers(tokens: Tensor) -> Tensor:
+        return stack(tokens, lengths).layers
+
+    found = [
+        torch.autograd.grad(result.square().sum(), list(stack.parameters()))
+        for result in (layers(tokens), checkpoint(layers, tokens, use_reentrant=False))
+    ]
+    for plain, computed_again in zip(*found, strict=True):
+        assert torch.equal(plain, computed_again)

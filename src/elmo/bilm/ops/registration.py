@@ -98,7 +98,8 @@ class _Recorded(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        results, tensors = ctx.saved_tensors[: ctx.num_results], ctx.saved_tensors[ctx.num_results :]
+        saved = ctx.saved_tensors  # read once: activation checkpointing refuses a second time
+        results, tensors = saved[: ctx.num_results], saved[ctx.num_results :]
         inputs, weights = tensors[: ctx.kernel.num_inputs], tensors[ctx.kernel.num_inputs :]
         found = iter(ctx.kernel.backward(gradients, results, *inputs, weights, *ctx.settings))
         return None, None, *(next(found) if tensor.is_floating_point() else None for tensor in tensors)

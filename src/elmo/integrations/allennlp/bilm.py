@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from elmo.bilm.config import BiLMConfig
 from elmo.checkpoints.bilm_tf import hdf5 as hdf5_checkpoint
@@ -21,6 +22,7 @@ from elmo.integrations.allennlp.lstm import ElmoLstm
 from elmo.integrations.allennlp.published import published_name
 from elmo.integrations.allennlp.text import Mask
 from elmo.storage.download import cached_path
+from elmo.text.characters import CharacterScheme
 from elmo.text.indexer import WordTable, add_markers, distinct_ids
 
 Place = str | Path | None
@@ -85,8 +87,20 @@ class _ElmoCharacterEncoder(nn.Module):
         scheme = self.config.characters
         assert scheme is not None
         markers = [scheme.encode_word(self.config.begin_sentence), scheme.encode_word(self.config.end_sentence)]
-        characters, positions, lengths = distinct_ids(inputs, (inputs > 0).any(dim=-1), torch.tensor(markers))
+        mask = (inputs > 0).any(dim=-1)
+        characters, positions, lengths = distinct_ids(_fit(inputs, scheme), mask, torch.tensor(markers))
         return self.encoder(WordTable([], characters, None)), positions, lengths
+
+
+def _fit(inputs: Tensor, scheme: CharacterScheme) -> Tensor:
+    """Ids as `batch_to_ids` gives them, 50 a word -> as the model spells words, which may be longer or shorter."""
+    missing = scheme.max_characters - inputs.shape[-1]
+    if missing >= 0:
+        return F.pad(inputs, (0, missing), value=scheme.padding)
+    cut = inputs[..., : scheme.max_characters]
+    # Its end is the last id of a word that was cut; a shorter word has its end or padding there.
+    last = cut[..., -1:]
+    return torch.cat([cut[..., :-1], torch.where(last == scheme.padding, last, scheme.ids.end_word)], dim=-1)
 
 
 class _ElmoBiLm(nn.Module):
@@ -95,7 +109,7 @@ class _ElmoBiLm(nn.Module):
     State dicts have AllenNLP's names, so they pass from AllenNLP to here and back.
     """
 
-    bilm: PretrainedBiLM
+    _bilm: PretrainedBiLM
 
     def __init__(
         self,
@@ -107,7 +121,7 @@ class _ElmoBiLm(nn.Module):
         super().__init__()
         bilm = open_bilm(options_file, weight_file).requires_grad_(requires_grad)
         # Not as a submodule: its parts are registered below, under the names that old code uses.
-        self.__dict__["bilm"] = bilm
+        self.__dict__["_bilm"] = bilm
         self._token_embedder = _ElmoCharacterEncoder(None, None, requires_grad, bilm=bilm)
         self._elmo_lstm = ElmoLstm.around(bilm)
         self.num_layers = bilm.config.num_layers
@@ -118,6 +132,12 @@ class _ElmoBiLm(nn.Module):
         self.register_load_state_dict_pre_hook(_read_old_names)
         if vocab_to_cache:
             self.create_cached_cnn_embeddings(vocab_to_cache)
+
+    @property
+    def bilm(self) -> PretrainedBiLM:
+        """The biLM of this module's parts."""
+        lstm = self._elmo_lstm
+        return self._bilm.with_parts(self._token_embedder.encoder, lstm.forward_lstm, lstm.backward_lstm)
 
     def get_output_dim(self) -> int:
         return self.bilm.config.output_dim

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,12 @@ class _EncoderBase(nn.Module):
     def reset_states(self, mask: Tensor | None = None) -> None:
         """Forget every row, or those where `mask` is true."""
         self.carried.reset(mask)
+
+    def _replicate_for_data_parallel(self) -> Self:
+        """nn.DataParallel's copies run at the same time: each starts from this state, and its own is lost with it."""
+        replica = super()._replicate_for_data_parallel()
+        replica.carried = CarriedState(self.carried.rows)
+        return replica
 
     @property
     def _states(self) -> tuple[Tensor, Tensor] | None:

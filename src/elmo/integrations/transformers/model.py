@@ -109,11 +109,13 @@ class ElmoPreTrainedModel(PreTrainedModel):
 class ElmoModel(ElmoPreTrainedModel):
     """Words -> one vector each: gamma * sum_k softmax(w)_k h_k over the biLM's layers."""
 
+    _bilm: PretrainedBiLM
+
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__(config)
         bilm = PretrainedBiLM(config.bilm_config)
         # The biLM itself is no submodule: its parts are, under the names that they have in a biLM's checkpoint.
-        object.__setattr__(self, "bilm", bilm)
+        object.__setattr__(self, "_bilm", bilm)
         self.token_encoder, self.forward_lstm, self.backward_lstm = (
             bilm.token_encoder,
             bilm.forward_lstm,
@@ -124,6 +126,11 @@ class ElmoModel(ElmoPreTrainedModel):
             initialise(bilm, torch.Generator().manual_seed(torch.initial_seed()))
         bilm.requires_grad_(config.train_bilm)
         self.post_init()
+
+    @property
+    def bilm(self) -> PretrainedBiLM:
+        """The biLM of this module's parts."""
+        return self._bilm.with_parts(self.token_encoder, self.forward_lstm, self.backward_lstm)
 
     def take(self, checkpoint: Checkpoint) -> None:
         """Keep what came with the weights, and freeze the biLM unless it is to be trained."""
@@ -148,9 +155,7 @@ class ElmoModel(ElmoPreTrainedModel):
         `hidden_states`: the layers, layer 0 (the tokens) first. `input_ids` alone say nothing about the words.
         """
         ids, mask = self._spell(attention_mask, character_ids, vocabulary_ids)
-        is_trained = any(parameter.requires_grad for parameter in self.bilm.parameters())
-        with torch.set_grad_enabled(torch.is_grad_enabled() and is_trained):
-            layers = self.bilm(self._batch(ids, mask)).layers
+        layers = self.bilm(self._batch(ids, mask)).layers
         mixed = self.mix(layers, mask)
         with_layers = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         output = ElmoModelOutput(mixed, hidden_states=tuple(layers) if with_layers else None, word_mask=mask)
