@@ -26,6 +26,8 @@ MEBIBYTE = 1 << 20
 
 def test_the_command_line_is_recorded_as_typed() -> None:
     assert command_line(["/some/where/elmo", "probe", "pos", "a file"]) == "elmo probe pos 'a file'"
+    # What python -m elmo gives.
+    assert command_line(["/some/where/elmo/__main__.py", "probe", "pos"]) == "elmo probe pos"
 
 
 def test_a_report_has_all_that_is_needed_to_run_it_again(tmp_path: Path) -> None:

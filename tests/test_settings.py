@@ -182,6 +182,20 @@ def test_a_file_starts_from_a_preset(tmp_path: Path) -> None:
         read_settings(PretrainSettings, "x")
 
 
+def test_a_file_does_not_take_the_place_of_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("small", "mine"):
+        (tmp_path / name).write_text("[training]\nepochs = 7\n", encoding="utf-8")
+    (tmp_path / "own.toml").write_text('base = "small"\n', encoding="utf-8")
+    preset = PretrainSettings.presets
+    assert preset is not None
+    for source in ("small", "own.toml"):
+        assert read_settings(PretrainSettings, source) == read_settings(PretrainSettings, preset / "small.toml")
+    for file in ("./small", tmp_path / "small", Path("small"), "mine"):
+        assert read_settings(PretrainSettings, file).training.epochs == 7
+    assert describe(PretrainSettings, "small").endswith(".")
+
+
 def test_the_paper_preset_matches_the_paper() -> None:
     paper = read_settings(PretrainSettings, "paper")
     model, optimizer = paper.model, paper.optimizer

@@ -88,13 +88,14 @@ def collect(*, seed: int | None = None, seconds: float | None = None, command: s
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:
-    """What was typed, without the folder that the program lies in.
+    """What was typed, without the folder that the program lies in; `elmo` for `python -m elmo`.
 
     >>> command_line(["/usr/bin/elmo", "paper", "pos", "a file"])
     "elmo paper pos 'a file'"
     """
     program, *rest = sys.argv if arguments is None else arguments
-    return shlex.join([Path(program).name, *rest])
+    path = Path(program)
+    return shlex.join([path.parent.name if path.name == "__main__.py" else path.name, *rest])
 
 
 def source_commit() -> str | None:

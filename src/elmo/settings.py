@@ -121,11 +121,17 @@ def read_settings(
 
 
 def find_file(kind: type[Settings], source: str | Path) -> Path:
-    """The file of a preset's name; a path is returned unchanged."""
+    """The file of a preset's name; a path is returned unchanged.
+
+    A bare name means the preset if there is one: a file of that name is `Path("small")` or "./small".
+    """
     path = Path(source)
-    if path.suffix == ".toml" or kind.presets is None or is_file(path):
+    if path.suffix == ".toml" or kind.presets is None:
         return path
     preset = kind.presets / f"{source}.toml"
+    is_preset = isinstance(source, str) and path.name == source and exists(preset)
+    if is_file(path) and not is_preset:
+        return path
     if not exists(preset):
         known = [path.stem for path in preset_files(kind)]
         near = difflib.get_close_matches(str(source), known, n=1)

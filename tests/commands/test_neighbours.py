@@ -48,6 +48,28 @@ def test_an_occurrence_of_the_corpus_is_not_its_own_neighbour(index: str, tmp_pa
     assert [(each["sentence"], each["position"]) for each in found] == [(2, 1), (1, 4)]
 
 
+def test_tokens_are_printed_as_they_are(index: str, tmp_path: Path) -> None:
+    """rich's markup and emoji are no part of a corpus."""
+    lines = ("They wrote [sic it] :heart: here .", "He [/i x] her [bold] :heart: .")
+    (tmp_path / "odd.tok").write_text("\n".join(lines) + "\n")
+    output, model = str(tmp_path / "[odd]"), str(tmp_path / "model")
+    run("build", str(tmp_path / "odd.tok"), "-o", output, "-m", model)
+    shown = run("query", output, "--occurrence", "0:4", "-n", "20")
+    assert "They wrote [sic it] [:heart:] here ." in shown
+    assert "He [/i x] her [bold] [:heart:] ." in shown
+    assert "He [[/i] x] her [bold] :heart: ." in shown  # another occurrence
+    (static,) = [line for line in shown.splitlines() if line.startswith("static")]
+    assert "[sic 0." in static and "[/i 0." in static
+
+
+def test_on_a_terminal_the_word_is_bold(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    for name in ("NO_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    assert "The \x1b[1;7mbank\x1b[0m paid interest ." in run("query", index, "--occurrence", "0:1")
+
+
 def test_a_format_that_is_given_counts_more_than_the_name(index: str, tmp_path: Path) -> None:
     (tmp_path / "text.data.xml").write_text("The bank paid.\n")
     given, output, model = (str(tmp_path / name) for name in ("text.data.xml", "other", "model"))

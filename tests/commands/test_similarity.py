@@ -38,7 +38,7 @@ def test_an_included_word_is_drawn_by_sense(model: str, tmp_path: Path) -> None:
 
 
 def test_a_path_is_printed_as_it_is(model: str, tmp_path: Path) -> None:
-    output = tmp_path / "not [/markup]" / ("long" * 30) / "bank.svg"
+    output = tmp_path / "not [/markup] :heart:" / ("long" * 30) / "bank.svg"
     result = CliRunner().invoke(app, ["bank", "-m", model, "-o", str(output)], catch_exceptions=False)
     assert f"wrote {output}\n" in result.stderr
 
@@ -52,7 +52,18 @@ def test_a_text_is_coloured_by_cluster(model: str, tmp_path: Path) -> None:
     assert set(found["clusters"]) == {"cluster 1", "cluster 2"}
     assert sentences == {"a bank here", "the bank there", "no bank now", "my bank ."}
     shown = run("bank", text, "-m", model)
-    assert "cluster 1 (" in shown and "no bank now" in shown and "layer 2: cosine within" in shown
+    assert "cluster 1 (" in shown and "no [bank] now" in shown and "layer 2: cosine within" in shown
+
+
+def test_tokens_and_senses_are_printed_as_they_are(model: str, tmp_path: Path) -> None:
+    """rich's markup and emoji are no part of a corpus."""
+    lines = ["the bank [sic it] :heart:", "a [/i x] bank [b]", "no bank now"]
+    (tmp_path / "text.tok").write_text("\n".join(lines) + "\n")
+    shown = run("bank", str(tmp_path / "text.tok"), "-m", model)
+    for line in lines:
+        assert line.replace("bank", "[bank]") in shown
+    (tmp_path / "text.tsv").write_text("".join(f"bank\t[/i]:heart:\t{line}\n" for line in lines))
+    assert "[/i]:heart: (3)" in run("bank", str(tmp_path / "text.tsv"), "-m", model)
 
 
 @pytest.mark.parametrize("name", ["text.data.xml", "text.tsv"])

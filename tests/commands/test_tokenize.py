@@ -79,6 +79,18 @@ def test_offsets_point_into_the_sentence() -> None:
     assert (record["source"], record["line"], record["id"]) == ("<stdin>", 1, None)
 
 
+def test_ids_need_json_lines(tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("key,text\nr1,Good.\n", encoding="utf-8")
+    arguments = [str(table), "--id-column", "key"]
+    assert json.loads(run(*arguments, "--offsets").stdout)["id"] == "r1"
+    for others in ([], ["--untokenized"], ["-o", str(tmp_path / "out.tok")]):
+        result = run(*arguments, *others)
+        assert (result.returncode, result.stdout) == (2, b"")
+        assert b"--id-column key has no effect" in result.stderr and b"--offsets" in result.stderr
+    assert list(tmp_path.iterdir()) == [table]
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [

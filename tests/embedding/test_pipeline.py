@@ -18,10 +18,25 @@ def test_reading_ahead_keeps_order_and_bound() -> None:
             taken.append(number)
             yield number
 
-    items = read_ahead(source(), depth=5)
+    items = read_ahead(source(), size=lambda _: 10, max_bytes=50)
     assert next(items) == 0
     time.sleep(0.3)
-    assert len(taken) <= 8  # one given out, five waiting, one or two in the thread's hands
+    assert len(taken) <= 7  # one given out, five waiting, one in the thread's hands
+    assert list(items) == list(range(1, 100))
+
+
+def test_an_item_larger_than_the_bound_is_read_ahead_alone() -> None:
+    taken = []
+
+    def source() -> Iterator[int]:
+        for number in range(100):
+            taken.append(number)
+            yield number
+
+    items = read_ahead(source(), size=lambda _: 1000, max_bytes=50)
+    assert next(items) == 0
+    time.sleep(0.3)
+    assert len(taken) <= 3  # one given out, one waiting, one in the thread's hands
     assert list(items) == list(range(1, 100))
 
 
@@ -30,14 +45,14 @@ def test_the_readers_error_comes_through() -> None:
         yield 1
         raise ValueError("broken line")
 
-    items = read_ahead(source())
+    items = read_ahead(source(), size=lambda _: 1, max_bytes=9)
     assert next(items) == 1
     with pytest.raises(ValueError, match="broken line"):
         next(items)
 
 
 def test_leaving_early_ends_the_reading_thread() -> None:
-    items = read_ahead(iter(range(10**9)), depth=2)
+    items = read_ahead(iter(range(10**9)), size=lambda _: 1, max_bytes=2)
     next(items)
     items.close()  # type: ignore[attr-defined]
     deadline = time.monotonic() + 5
@@ -86,7 +101,7 @@ from elmo.embedding.pipeline import read_ahead
 from elmo.text.inputs import read_sentences
 signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit one that is ignored
 try:
-    for sentence in read_ahead(read_sentences("-")):
+    for sentence in read_ahead(read_sentences("-"), size=lambda _: 1, max_bytes=9):
         print(*sentence.tokens, flush=True)
 except KeyboardInterrupt:
     sys.exit(130)
@@ -125,14 +140,14 @@ def interrupt_twice():
         waiting.get()
     go.set()
 
-class Written(queue.SimpleQueue):
+class GivenBack(queue.SimpleQueue):
     def get(self):
         waiting.put(None)
         return super().get()
 
 waiting = queue.SimpleQueue()  # not an Event: interrupted inside its methods, it stays locked
 behind = WriteBehind(write, size=lambda _: 1)
-behind._written = Written()
+behind._room._given_back = GivenBack()
 threading.Thread(target=interrupt_twice, daemon=True).start()
 try:
     with behind:
@@ -140,7 +155,7 @@ try:
             behind.put(number)
         threading.Event().wait()
 except KeyboardInterrupt:
-    assert behind._finished and written == [0], written
+    assert behind._room.closed and written == [0], written
     print("ended")
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

@@ -1,5 +1,7 @@
 import gzip
 import json
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,8 @@ from elmo.bilm.kernels import binding
 from elmo.bilm.model import BiLMState
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding import embedder as embedder_module
-from elmo.embedding.embedder import Embedder
+from elmo.embedding import to_file
+from elmo.embedding.embedder import EmbeddedSentence, Embedder
 from elmo.embedding.to_file import FileReport, embed_to_file
 from elmo.embedding.writers import vector_writer
 from elmo.errors import ConfigError, InputError
@@ -38,6 +41,32 @@ def test_strings_token_lists_and_read_sentences(bilm: PretrainedBiLM, tmp_path: 
         with np.load(tmp_path / f"{name}.npz") as file:
             for index, vectors in enumerate(expected):
                 np.testing.assert_allclose(file[str(index)], vectors, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("tokens", "fewest", "most"), [(["word"] * 500, 2, 5), ([], 50, 300)], ids=["long", "empty"])
+def test_the_input_is_read_ahead_by_size(
+    bilm: PretrainedBiLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokens: list[str], fewest: int, most: int
+) -> None:
+    """By number, long sentences would fill the memory."""
+    monkeypatch.setattr(to_file, "READ_AHEAD_BYTES", 100_000, raising=False)
+    embedder, num_read, ahead = Embedder(bilm, layers="top", pooling="mean"), 0, []
+
+    def sentences() -> Iterator[list[str]]:
+        nonlocal num_read
+        for _ in range(400):
+            num_read += 1
+            yield tokens
+
+    def stream(token_lists: Iterable[list[str]], **_: object) -> Iterator[EmbeddedSentence]:
+        for index, given in enumerate(token_lists):
+            if index == 0:
+                time.sleep(0.3)  # meanwhile the thread reads as far ahead as it may
+                ahead.append(num_read)
+            yield EmbeddedSentence(given, np.zeros(embedder.output_dim, np.float32))
+
+    monkeypatch.setattr(embedder, "stream", stream)
+    assert embed_to_file(embedder, sentences(), tmp_path / "out.npz").num_sentences == 400
+    assert fewest <= ahead[0] <= most
 
 
 @pytest.mark.parametrize("state", ["reset", "carry"])

@@ -230,6 +230,17 @@ def test_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert cache_home() == tmp_path / "xdg" / "elmo-torch"
 
 
+def test_a_user_without_a_home_directory_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("ELMO_HOME")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", home)
+    with pytest.raises(WriteError, match=r"no home directory.*Set ELMO_HOME to a folder"):
+        cache_home()
+
+
 def test_old_code_names_files_by_their_address(server: WebServer, home: Path) -> None:
     for name in ("options.json", "weights.hdf5"):
         server.files[f"/{name}"] = (RELU2 / name).read_bytes()

@@ -1,4 +1,4 @@
-"""For commands that read a biLM's layers: progress on the terminal, elapsed time, and facts about the model."""
+"""For commands that read a biLM's layers: progress, a word in its context, elapsed time, and facts about the model."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.text import Text
 
 if TYPE_CHECKING:
     from elmo.embedding.embedder import EmbeddedSentence, Embedder
 
-messages = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+messages = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
 """For paths and other text that must be printed as it is: brackets are not markup, and lines are not broken."""
 
 
@@ -46,6 +47,16 @@ def counting(embedder: Embedder) -> Iterator[CountingStream]:
     """The embedder, with its progress on the terminal."""
     with messages.status("encoding") as status:
         yield CountingStream(embedder, status.update)
+
+
+def word_in_context(tokens: Sequence[str], position: int, console: Console) -> Text:
+    """A word in its sentence: in bold on a terminal, elsewhere in brackets."""
+    from elmo.explore.neighbours import around
+
+    before, word, after = around(tokens, position)
+    # A string would be read as rich's markup: [sic it] would disappear, and :heart: would become an emoji.
+    marked = (word, "bold reverse") if console.is_terminal else f"[{word}]"
+    return Text.assemble(before, marked, after)
 
 
 def model_facts(embedder: Embedder, name: str | None) -> dict[str, Any]:

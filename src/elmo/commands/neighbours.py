@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from elmo.commands import options
-from elmo.commands.measured import Stopwatch, counting, messages
+from elmo.commands.measured import Stopwatch, counting, messages, word_in_context
 from elmo.errors import InputError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def query(
 ) -> None:
     """Search the occurrences most similar to one, beside the neighbours of the word's static vector."""
     from elmo.explore.neighbour_index import check_same_model
-    from elmo.explore.neighbours import NeighbourIndex, in_context
+    from elmo.explore.neighbours import NeighbourIndex
 
     opened = NeighbourIndex(index)
     leave_out: tuple[int, int] | None = None
@@ -136,19 +136,13 @@ def query(
         return
 
     console = Console()
-
-    def shown(sentence: Sequence[str], place: int) -> str:
-        mark = "[bold reverse]{}[/bold reverse]" if console.is_terminal else r"\[{}]"
-        return in_context([escape(token) for token in sentence], place, mark=mark.format)
-
-    console.print(f"[bold]asked[/bold]   {shown(tokens, position)}")
-    console.print(
-        f"[bold]static[/bold]  ({opened.facts.static}) "
-        + escape(", ".join(f"{each.word} {each.similarity:.2f}" for each in alike))
-    )
-    console.print(f"[bold]in context[/bold] ({seconds * 1000:.0f} ms)")
+    console.print(Text.assemble(("asked", "bold"), "   ", word_in_context(tokens, position, console)))
+    similar = ", ".join(f"{each.word} {each.similarity:.2f}" for each in alike)
+    console.print(Text.assemble(("static", "bold"), f"  ({opened.facts.static}) {similar}"))
+    console.print(Text.assemble(("in context", "bold"), f" ({seconds * 1000:.0f} ms)"))
     for each in found:
-        console.print(f"  {each.similarity:.3f}  {shown(each.tokens, each.position)}", soft_wrap=True)
+        sentence = word_in_context(each.tokens, each.position, console)
+        console.print(Text.assemble(f"  {each.similarity:.3f}  ", sentence), soft_wrap=True)
 
 
 @app.command()

@@ -55,7 +55,11 @@ InputFormat = Annotated[
     ),
 ]
 Column = Annotated[
-    str | None, typer.Option(help="The column or field with the text. Default: text, sentence or tokens.")
+    str | None,
+    typer.Option(
+        help="The column or field with the text. Default: text, sentence or tokens. A number that is not a name counts "
+        "the columns, from 1, of a table without a header."
+    ),
 ]
 IdColumn = Annotated[str | None, typer.Option(help="The column or field whose value becomes the id in the output.")]
 Keep = Annotated[

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from elmo.commands import options
-from elmo.commands.measured import messages, model_facts
+from elmo.commands.measured import messages, model_facts, word_in_context
 from elmo.errors import InputError
 
 if TYPE_CHECKING:
@@ -100,16 +100,12 @@ def _occurrences(word: str, source: Path, how: OccurrenceOptions, tokenizer: str
 
 def _show(word_map: WordMap, meanings: dict[str, str]) -> None:
     """Print the sentences of each cluster, and their cosines on each layer."""
-    from elmo.explore.neighbours import in_context
-
     console = Console()
     for label, group in word_map.clusters().items():
         meaning = f": {meanings[label]}" if label in meanings else ""
-        console.print(f"[bold]{escape(label)}[/bold] ({len(group)}){escape(meaning)}")
+        console.print(Text.assemble((label, "bold"), f" ({len(group)}){meaning}"))
         for each in group:
-            tokens = [escape(token) for token in each.tokens]
-            mark = "[bold reverse]{}[/bold reverse]".format
-            console.print(f"  {in_context(tokens, each.position, mark=mark)}", soft_wrap=True)
+            console.print(Text.assemble("  ", word_in_context(each.tokens, each.position, console)), soft_wrap=True)
     for layer in word_map.layers:
         cosines = [f"{name} {value:.2f}" for name, value in layer.cosines()]
         console.print(f"{layer.name}: cosine {', '.join(cosines)}", highlight=False)

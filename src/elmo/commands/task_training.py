@@ -83,7 +83,7 @@ class TaskProgress:
         if isinstance(event, str) and self.bar is None:
             typer.echo(event, err=True)
         elif isinstance(event, str):
-            self.bar.console.print(event, highlight=False, markup=False)
+            self.bar.console.print(event, highlight=False, markup=False, emoji=False)
         elif self.bar is not None:
             if self.task is None or event.done == 1:
                 if self.task is not None:

@@ -39,6 +39,11 @@ def tokenize(
     """
     if offsets and untokenized:
         raise ConfigError("--offsets writes tokens and --untokenized leaves them out; give one of them.")
+    if id_column is not None and not offsets:
+        raise ConfigError(
+            f"--id-column {id_column} has no effect: only the JSON lines of --offsets have ids. Add --offsets, or "
+            "leave it out."
+        )
     rows = RowOptions(text.column, id_column)
     sentences = read_sentences(
         inputs,

@@ -30,6 +30,9 @@ from elmo.text.tokenizer import tokenize
 LONGEST_TOKEN = 1_000_000
 """Characters; a longer token is no word of any language, and most likely no text."""
 
+READ_AHEAD_BYTES = 16 << 20
+"""Of memory, about, for the sentences that wait to be embedded."""
+
 
 @dataclass
 class FileReport:
@@ -84,7 +87,8 @@ def embed_to_file(
                 progress(report)
 
         run = _Run(embedder, writer, report, count)
-        for record in run.records(read_ahead(_tokenise(sentences, embedder.tokenizer))):
+        read = read_ahead(_tokenise(sentences, embedder.tokenizer), _num_bytes, max_bytes=READ_AHEAD_BYTES)
+        for record in run.records(read):
             behind.put(record)
     report.notes = writer.notes
     return report
@@ -167,6 +171,12 @@ def _tokenise(sentences: Iterable[SentenceLike | Sentence], tokenizer: str) -> I
             yield Sentence([token.text for token in found], "input", index + 1, None, sentence, offsets=offsets)
         else:
             yield Sentence(check_tokens(sentence, index), "input", index + 1)
+
+
+def _num_bytes(sentence: Sentence) -> int:
+    """About what a sentence takes in memory: each token is a string with two offsets."""
+    texts = [*sentence.tokens, sentence.text or "", *(value or "" for value in sentence.kept)]
+    return 400 + 200 * len(sentence.tokens) + sum(map(len, texts))
 
 
 _OWN_COLUMNS = re.compile(r"id|tokens|starts|stops|layers|vectors?|layer_\d+")

@@ -16,7 +16,7 @@ own layer 0, or those of a word2vec text file. `neighbour_index.py` builds an in
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -209,17 +209,25 @@ def similarities(vectors: NDArray[np.float16], query: NDArray[np.float32]) -> ND
     return scores.numpy()
 
 
-def in_context(
-    tokens: Sequence[str], position: int, *, width: int = 14, mark: Callable[[str], str] = "[{}]".format
-) -> str:
-    """The words around a token, the token itself marked.
+def around(tokens: Sequence[str], position: int, *, width: int = 14) -> tuple[str, str, str]:
+    """A token between the words before it and those after it.
+
+    >>> around(["on", "the", "river", "bank", "."], 3, width=2)
+    ('… the river ', 'bank', ' .')
+    """
+    first, last = max(position - width, 0), position + width + 1
+    before = ["…"] * (first > 0) + list(tokens[first:position])
+    after = list(tokens[position + 1 : last]) + ["…"] * (last < len(tokens))
+    return "".join(f"{each} " for each in before), tokens[position], "".join(f" {each}" for each in after)
+
+
+def in_context(tokens: Sequence[str], position: int, *, width: int = 14) -> str:
+    """The words around a token, the token itself in brackets.
 
     >>> in_context(["on", "the", "river", "bank", "."], 3, width=2)
     '… the river [bank] .'
     """
-    first, last = max(position - width, 0), position + width + 1
-    left, right = " ".join(tokens[first:position]), " ".join(tokens[position + 1 : last])
-    return f"{'… ' * (first > 0)}{left} {mark(tokens[position])} {right}{' …' * (last < len(tokens))}".strip()
+    return "{}[{}]{}".format(*around(tokens, position, width=width))
 
 
 def export_parquet(

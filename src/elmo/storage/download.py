@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import CheckpointError, ConfigError, WriteError
 from elmo.storage.atomic import fsync_path, write_atomic, writing
 from elmo.storage.digest import SHORT, digest, file_digest
 from elmo.storage.locks import locked
@@ -52,12 +52,14 @@ class DownloadError(CheckpointError):
 
 def cache_home() -> Path:
     """The cache folder: `ELMO_HOME`, or elmo-torch in the user's cache folder."""
-    if home := os.environ.get("ELMO_HOME"):
-        return Path(home).expanduser()
     try:
+        if home := os.environ.get("ELMO_HOME"):
+            return Path(home).expanduser()
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "elmo-torch"
     except RuntimeError as error:  # a user without a home directory
-        raise FileNotFoundError(f"{error} Set ELMO_HOME to a folder.") from error
+        raise WriteError(
+            f"This user has no home directory for the cache ({str(error).rstrip('.')}). Set ELMO_HOME to a folder."
+        ) from error
 
 
 def is_offline() -> bool:

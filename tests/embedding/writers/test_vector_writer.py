@@ -206,6 +206,14 @@ def test_a_path_that_cannot_be_written(tmp_path: Path, place: str) -> None:
         run(tmp_path / place, 3)
 
 
+def test_a_folder_is_no_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in (".", "..", "/"):
+        with pytest.raises(WriteError, match="directory"):
+            run(Path(place), 1)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_missing_folder_is_made(tmp_path: Path) -> None:
     run(tmp_path / "missing" / "out.hdf5", 3)
     check(tmp_path / "missing" / "out.hdf5", 3)

@@ -168,7 +168,7 @@ def test_tsv_has_no_quoting_and_may_lack_a_header(tmp_path: Path) -> None:
     assert summary(path, column="2", id_column="1") == [(["Say", '"', "a"], 1, "1"), (["it", "'s"], 2, "0")]
 
 
-JSONL = [{"text": "It's", "id": 3}, ["two words", "b"], "bare text", {"tokens": ["a", ""], "id": 4}, {"text": None}]
+JSONL = [{"text": "It's", "id": 3}, ["two words", "b"], "bare text", {"text": ["a", ""], "id": 4}, {"text": None}]
 
 
 def test_jsonl(tmp_path: Path) -> None:
@@ -177,6 +177,45 @@ def test_jsonl(tmp_path: Path) -> None:
     assert [(tokens, line) for tokens, line, _ in summary(path)] == list(zip(expected, (1, 3, 5, 7, 9), strict=True))
     path = write(tmp_path, "b.ndjson", json.dumps(JSONL[0]))
     assert summary(path, column="text", id_column="id") == [(["It", "'s"], 1, "3")]
+
+
+def test_all_jsonl_rows_are_read_from_the_first_ones_column(tmp_path: Path) -> None:
+    """Chosen anew for each row, the only field that is left would be read as the text."""
+    first, broken = {"id": "r1", "text": "A film."}, tmp_path / "broken.jsonl"
+    for other in ({"id": "r2"}, {"tokens": ["r2"]}):
+        write(tmp_path, broken.name, json.dumps(first) + "\n" + json.dumps(other))
+        rows = read_sentences(broken)
+        assert next(rows).tokens == ["A", "film", "."]
+        with pytest.raises(InputError, match=f"line 2 has no column 'text'.* It has: {next(iter(other))}"):
+            next(rows)
+    # Another file may have another column.
+    whole = [write(tmp_path, f"{name}.jsonl", json.dumps({"id": 1, name: name})) for name in ("text", "sentence")]
+    assert [found.tokens for found in read_sentences(whole)] == [["text"], ["sentence"]]
+    # Where the column cannot be chosen, no option is named.
+    with pytest.raises(InputError, match=r"line 2 has no column 'text'\. It has: tokens"):
+        list(read_sentences(broken, columns=RowOptions(column_option=None)))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column", "expected"),
+    [
+        # pandas numbers columns that have no name, from 0.
+        ("a.csv", "0,1\nr1,Good.\n", "1", [(["Good", "."], 2)]),
+        ("a.csv", "0,1\nGood.,r1\n", "0", [(["Good", "."], 2)]),
+        ("a.csv", "id,0,1\nr1,Good.,x\n", "0", [(["Good", "."], 2)]),
+        ("a.tsv", "n\t0\t1\tx\nr1\tx\tGood.\tx\n", "1", [(["Good", "."], 2)]),
+        ("a.csv", "year,2019,2020\nr1,x,Good.\n", "2020", [(["Good", "."], 2)]),
+        # The label of a row without a header is no name: many collections of reviews and news begin like this.
+        ("a.csv", "3,Title,Good.\n2,Other,Bad.\n", "3", [(["Good", "."], 1), (["Bad", "."], 2)]),
+        ("a.tsv", "2\tGood.\n0\tBad.\n", "2", [(["Good", "."], 1), (["Bad", "."], 2)]),
+        ("a.tsv", "0\tGood.\n2\tBad.\n", "2", [(["Good", "."], 1), (["Bad", "."], 2)]),
+    ],
+)
+def test_a_number_is_a_columns_name_if_the_table_has_it(
+    tmp_path: Path, name: str, content: str, column: str, expected: list[tuple[list[str], int]]
+) -> None:
+    found = summary(write(tmp_path, name, content), column=column)
+    assert [(tokens, line) for tokens, line, _ in found] == expected
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -206,7 +245,10 @@ def test_parquet(tmp_path: Path) -> None:
         ("a.csv", "a,text\n1,2\n3\n", {}, "line 3: 1 columns, but column 2"),
         ("a.csv", 'text\n"open\nline\n', {}, "line 2: broken table"),
         ("a.jsonl", '{"text": "a"}\n{"text": \n', {}, "line 2 is not JSON"),
-        ("a.jsonl", '{"text": "a"}\n{"other": 1, "x": 2}\n', {}, "line 2 has several columns"),
+        ("a.jsonl", '{"text": "a"}\n{"other": 1, "x": 2}\n', {}, "line 2 has no column 'text'"),
+        ("a.jsonl", '{"other": 1, "x": 2}\n', {}, "line 1 has several columns: other, x"),
+        ("a.jsonl", "{}\n", {}, "line 1 has no columns; expected one with the text"),
+        ("a.jsonl", '{"text": "a"}\n{}\n', {}, "line 2 has no columns"),
         ("a.jsonl", '{"text": [1, 2]}\n', {}, "line 1: expected text or a list of tokens"),
         ("a.jsonl", "[" * 100_000, {}, "line 1 is not JSON"),
         ("a.jsonl", '{"text": "a"}\n' + "9" * 5000, {}, "line 2 is not JSON .*integer string"),

@@ -83,7 +83,7 @@ def save_plot(plot: Path | None, draw: Callable[[], Any]) -> None:
 
 def show(section: Section) -> None:
     """Print a section on the terminal."""
-    console = Console(markup=False)  # brackets in a name are not markup
+    console = Console(markup=False, emoji=False)  # brackets and colons in a name are not markup
     for number, content in enumerate(section.tables):
         title = section.title if number == 0 else None
         table = Table(title=title, caption=content.note or None, title_justify="left", caption_justify="left")

@@ -70,7 +70,6 @@ class VectorWriter:
         self.path = Path(path)
         self.layout = layout
         self._format = open_format(format_name, layout)
-        self._folder = self.path.with_name(self.path.name + ".partial")
         self._settings = {"format": format_name, **vars(layout), **(settings or {})}
         self._part: PartWriter | None = None
         self._mutex, self._closed = threading.Lock(), False
@@ -83,6 +82,7 @@ class VectorWriter:
         if is_device(self.path):
             raise ConfigError(f"The output {self.path} is a pipe or a device. Give the name of a file.")
         check_writable(self.path)
+        self._folder = self.path.with_name(self.path.name + ".partial")
         with ExitStack() as self._lock:
             self._acquire_lock()
             if if_exists == "resume":

@@ -20,7 +20,7 @@ import csv
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -60,7 +60,8 @@ class RowOptions:
     """Which columns of a table are wanted."""
 
     column: str | None = None
-    """Default: the one called text, sentence or tokens, or the only one. A number counts, from 1, without a header."""
+    """Default: the one called text, sentence or tokens, or the only one. A number that is not a name counts, from 1,
+    and the table has no header then."""
     id_column: str | None = None
     keep: tuple[str, ...] = ()
     column_option: str | None = "--column"
@@ -216,7 +217,7 @@ class _Columns:
 def _table_columns(first_row: list[str], source: Source, options: RowOptions) -> tuple[_Columns, bool]:
     """Indices of the columns, and whether the first row is a header: it is none if columns are chosen by number."""
     wanted = [name for name in (options.column, options.id_column, *options.keep) if name is not None]
-    if options.column is not None and all(name.isdecimal() for name in wanted):
+    if options.column is not None and all(name.isdecimal() for name in wanted) and not _are_names(wanted, first_row):
         places = [int(name) - 1 for name in wanted]
         if min(places) < 0 or max(places) >= len(first_row):
             raise InputError(
@@ -229,14 +230,31 @@ def _table_columns(first_row: list[str], source: Source, options: RowOptions) ->
     return _Columns(first_row.index(names.text), identifier, tuple(map(first_row.index, names.keep))), True
 
 
+def _are_names(numbers: list[str], first_row: list[str]) -> bool:
+    """Whether numbers that were given for columns are the names that a header gives them.
+
+    >>> _are_names(["1"], ["id", "0", "1"])  # pandas numbers columns that have no name
+    True
+    >>> _are_names(["3"], ["3", "A title", "A text"])  # a row that begins with a label
+    False
+    """
+    if not set(numbers) <= set(first_row):
+        return False
+    if not all(1 <= int(number) <= len(first_row) for number in numbers):
+        return True
+    cells = [cell for cell in first_row if cell.isdecimal()]
+    return cells == [str(number) for number in range(len(cells))]
+
+
 def choose_columns(options: RowOptions, names: list[str], where: str) -> _Columns:
     """The names of the chosen columns in a table that has `names`."""
-    for option, wanted in (("--column", options.column), ("--id-column", options.id_column)):
+    if not names:
+        raise InputError(f"{where} has no columns; expected one with the text. Add it, or leave the row out.")
+    keep = [("--keep", name) for name in options.keep]
+    for option, wanted in ((options.column_option, options.column), ("--id-column", options.id_column), *keep):
         if wanted is not None and wanted not in names:
-            raise InputError(f"{where} has no column {wanted!r} ({option}). It has: {', '.join(names)}.")
-    for wanted in options.keep:
-        if wanted not in names:
-            raise InputError(f"{where} has no column {wanted!r} (--keep). It has: {', '.join(names)}.")
+            named = f" ({option})" if option is not None else ""
+            raise InputError(f"{where} has no column {wanted!r}{named}. It has: {', '.join(names)}.")
     if options.column is not None:
         return _Columns(options.column, options.id_column, options.keep)
     usual = [name for name in names if name.lower() in _USUAL_COLUMNS]
@@ -257,6 +275,9 @@ def read_jsonl(source: Source, options: RowOptions) -> Iterator[Row]:
         record = parse_json(line.text, source=where, expected=expected, half_pairs=True)
         if isinstance(record, dict):
             columns = choose_columns(options, list(record), where)
+            if options.column is None:
+                # The first object chooses for all: one without its text must not be read from another field.
+                options = replace(options, column=columns.text)
             identifier = None if columns.id is None else _as_string(record[columns.id])
             kept = tuple(_as_string(record[name]) for name in columns.keep)
             value = _checked(record[columns.text], where)
