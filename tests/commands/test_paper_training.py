@@ -47,7 +47,7 @@ def test_layers_placement_and_weights(task: list[str], tmp_path: Path) -> None:
     assert places["input"] == written["scores"]["all, lambda 0.001"], "the same run"
 
     shown = elmo("paper", "weights", str(tmp_path / "runs"), "--plot", str(tmp_path / "weights.svg"))
-    assert "LSTM 2" in shown and "lambda 1" in shown
+    assert "LSTM 2" in shown and "elmo.penalty=1.0" in shown
     assert (tmp_path / "weights.svg").read_text().startswith("<?xml")
 
 
