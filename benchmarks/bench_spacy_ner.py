@@ -178,9 +178,10 @@ def main() -> None:
         counts = write_corpus(arguments.data, Path(folder))
         results = run_all(arguments, Path(folder))
     text = f"""\
-Entity precision, recall and F1 after {arguments.minutes:g} minutes of training (processor time, one thread), all arms
-at the same time; {counts["train"]:,} sentences, {counts["dev"]:,} dev, {counts["test"]:,} test.
-The arms differ in the tok2vec alone. spaCy {version("spacy")}.
+Entity precision, recall and F1 after {arguments.minutes:g} minutes of training (processor time, one thread); the three
+models were trained at the same time. {counts["train"]:,} sentences for training, {counts["dev"]:,} for development,
+{counts["test"]:,} for testing. The models differ only in the tok2vec; ELMo is the bundled model.
+spaCy {version("spacy")}.
 
 {table(results)}"""
     print(text)
