@@ -57,7 +57,7 @@ def test_names_follow_a_local_files_time_also_through_a_link(tmp_path: Path) -> 
 
 
 class Bucket(MemoryFileSystem):
-    """An object store as fsspec shows it: ETags, and answers that are kept until it is told to forget them."""
+    """A file system like those of object stores: it reports ETags, and caches `info` until it is invalidated."""
 
     protocol = "bucket"
     store: ClassVar[dict[str, Any]] = {}

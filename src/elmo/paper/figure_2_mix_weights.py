@@ -95,14 +95,7 @@ def read_mixes(paths: Sequence[Path]) -> list[MixRow]:
             )
         models += found
     rows = [
-        row
-        for model in models
-        for row in mix_rows(
-            model.task,
-            model.place,
-            model.seeds,
-            note=_note(model, [each for each in models if each.task == model.task]),
-        )
+        row for model in models for row in mix_rows(model.task, model.place, model.seeds, note=_note(model, models))
     ]
     widest = max(len(row.weights) for row in rows)
     if any(len(row.weights) != widest for row in rows):
@@ -205,12 +198,11 @@ class _Model:
     """By dotted name; `model` is the name of the biLM, or the start of its digest."""
 
 
-def _note(model: _Model, others: Sequence[_Model]) -> str:
-    """The settings in which the models of a task differ."""
-    names = sorted({name for other in others for name in other.settings})
-    differing = [
-        name for name in names if any(other.settings.get(name) != model.settings.get(name) for other in others)
-    ]
+def _note(model: _Model, models: Sequence[_Model]) -> str:
+    """The settings in which a model differs from others of its task."""
+    others = [other.settings for other in models if other.task == model.task]
+    names = sorted(set().union(*others))
+    differing = [name for name in names if any(other.get(name) != model.settings.get(name) for other in others)]
     return ", ".join(f"{name}={model.settings.get(name)}" for name in differing)
 
 

@@ -166,7 +166,7 @@ def _version(filesystem: Any, path: str, info: dict[str, Any]) -> str:
             return str(info[field]).strip('"')  # some stores quote it in one answer and not in another
     try:
         return str(filesystem.modified(path))
-    except NotImplementedError:
+    except NotImplementedError:  # raised by fsspec for file systems without times
         return ""
 
 

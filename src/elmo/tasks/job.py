@@ -218,7 +218,7 @@ def _run_seed(
 def _identity(job: TaskJob, bilm: PretrainedBiLM | None, data: Prepared) -> str:
     """The digest of everything that a training depends on, except its length: a resumed one may have more epochs.
 
-    Not if its learning rate falls over all epochs: another number of epochs is then another training from the start.
+    With the schedule linear, the number of epochs counts too: it determines the learning rate of every step.
     """
     settings = settings_key(job.settings, with_elmo=bilm is not None)
     del settings["training"]["patience"]
