@@ -63,8 +63,8 @@ def test_pos_writes_a_table_a_report_and_figures(model: str, treebank: Path, tmp
     assert "upos" in shown and "xpos" in shown and "layer 2" in shown and "Syntax is found lower" in shown
     written = json.loads((tmp_path / "out" / "pos.json").read_text())
     # Nine distinct words, the same in all parts: every layer learns them all.
-    assert [row["test"] for row in written["probes"]["upos"]["rows"]] == [100.0] * 4
-    names = ["layer 0", "layer 1", "layer 2", "average"]
+    assert [row["test"] for row in written["probes"]["upos"]["rows"]] == [100.0] * 5
+    names = ["layer 0", "layer 1", "layer 2", "average", "concatenated"]
     assert [row["name"] for row in written["probes"]["xpos"]["rows"]] == names
     assert written["provenance"]["seed"] == 0 and written["dim"] == 12
     report = (tmp_path / "out" / "pos.md").read_text()

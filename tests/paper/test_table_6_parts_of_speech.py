@@ -14,7 +14,7 @@ from known_encoder import KnownEncoder
 from elmo.embedding.embedder import EmbeddedSentence
 from elmo.errors import InputError
 from elmo.paper.labelled_text import LabelledSentence, LabelledSplits, check_splits
-from elmo.paper.linear_probe import LinearProbes, ProbeSettings, Whitening, encode_tokens
+from elmo.paper.linear_probe import LinearProbes, ProbeSettings, Whitening, concatenated, encode_tokens
 from elmo.paper.table_6_parts_of_speech import TokenProbe, probe_tokens
 
 WORDS = ["the", "a", "fish", "can", "swim", "old", "men", "boats"]
@@ -43,10 +43,11 @@ def result(encoder: object, splits: LabelledSplits) -> TokenProbe:
 
 def test_the_probe_finds_the_information_of_each_layer(result: TokenProbe) -> None:
     accuracy = {row.name: row.test for row in result.rows}
-    assert list(accuracy) == ["layer 0", "layer 1", "layer 2", "average"]
+    assert list(accuracy) == ["layer 0", "layer 1", "layer 2", "average", "concatenated"]
     assert accuracy["layer 0"] < 40
     assert accuracy["layer 1"] > 99
     assert accuracy["average"] > 90
+    assert accuracy["concatenated"] > 99
     assert all(abs(row.dev - row.test) < 12 for row in result.rows)
 
 
@@ -86,6 +87,13 @@ def test_whitening_with_a_constant_dimension_is_finite() -> None:
     tokens[:, 0, 0] = np.linspace(-1, 1, 50)
     Whitening.measure(tokens).apply(tokens)
     assert np.isfinite(tokens).all()
+
+
+def test_layers_are_concatenated_without_their_average() -> None:
+    values = np.arange(24, dtype=np.float16).reshape(2, 4, 3)  # two tokens, three layers and their average
+    beside = concatenated(values)
+    assert beside.tolist() == [[[*range(9)]], [[*range(12, 21)]]]
+    assert np.shares_memory(beside, values)
 
 
 def test_the_loss_is_cross_entropy_plus_penalty() -> None:

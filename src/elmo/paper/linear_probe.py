@@ -2,10 +2,11 @@
 
     p(label | token) = softmax(W x + b),   x = the token's vector on a layer, whitened
 
-One classifier per layer and one for the average of the layers ("heads"). All of them are trained in the same pass over
-the training vectors, each with several strengths of L2. Whitening (decorrelate, scale to variance 1) is linear, so it
-changes the speed of learning, not what can be learned. Weights start at zero and the problem is convex, so the seed
-only changes the order. The vectors are stored as float16 in memory-mapped files.
+One classifier per layer and one for the average of the layers ("heads"), and one for the concatenation of the layers.
+The heads are trained in the same pass over the training vectors; each classifier has several strengths of L2. Whitening
+(decorrelate, scale to variance 1) is linear, so it changes the speed of learning, not what can be learned. Weights
+start at zero and the problem is convex, so the seed only changes the order. The vectors are stored as float16 in
+memory-mapped files.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ProbeSettings:
     batch_tokens: int = 512
     learning_rate: float = 1e-2
     """Of Adam, with cosine decay to zero over `epochs`."""
-    l2: tuple[float, ...] = (0.0, 1e-4)
+    l2: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3)
     """The candidates: strength / 2 * |W|^2 is added to the mean loss."""
     seed: int = 0
 
@@ -59,6 +60,12 @@ def encode_tokens(path: Path, encoder: LayerStream, sentences: Sequence[Sequence
         start = end
     assert values is not None and start == len(values), "a vector for every token"
     return values
+
+
+def concatenated(values: NDArray[np.float16]) -> NDArray[np.float16]:
+    """The layers side by side, without their average, as one head: (tokens, 1, layers * dim); a view, not a copy."""
+    dim = values.shape[2]
+    return values.reshape(len(values), 1, -1)[:, :, :-dim]
 
 
 @dataclass(frozen=True)

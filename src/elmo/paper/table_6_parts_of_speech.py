@@ -1,8 +1,8 @@
 """Table 6: linear classifiers of token labels on each layer (section 5.3).
 
-One classifier per layer and one for the average of the layers (`linear_probe.py`). The development set chooses the
-strength of L2 and the epoch for each layer; the result is the test accuracy of that choice. The baseline is each word's
-most frequent tag in the training set (for an unseen word, the most frequent tag of all).
+One classifier for each layer, one for the average of the layers and one for their concatenation (`linear_probe.py`).
+The development set chooses the strength of L2 and the epoch of each; the result is the test accuracy of that choice.
+The baseline is each word's most frequent tag in the training set (for an unseen word, the most frequent tag of all).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from elmo.explore.layers import LayerStream, layer_names
 from elmo.paper.labelled_text import LabelledSentence, LabelledSplits, labelled_corpora
-from elmo.paper.linear_probe import LinearProbes, ProbeSettings, Whitening, encode_tokens, learn
+from elmo.paper.linear_probe import LinearProbes, ProbeSettings, Whitening, concatenated, encode_tokens, learn
 from elmo.paper.section import Check, Claim, Section, Table
 from elmo.paper.study import Study
 from elmo.storage.digest import content_digest
@@ -27,13 +27,15 @@ from elmo.storage.digest import content_digest
 TRAINS_TASKS = False
 
 TITLE = "Table 6: parts of speech by a linear classifier on each layer"
+CONCAT = "concatenated"
+"""The row of the layers side by side, which is not in the paper."""
 PUBLISHED = {"layer 1": 97.3}
 """The paper's accuracy on the Penn Treebank; its layer 2 is below layer 1."""
 
 
 @dataclass(frozen=True)
 class LayerAccuracy:
-    """One layer's classifier, chosen on the development set; accuracies in percent."""
+    """The classifier of a layer, their average or their concatenation, chosen on the development set; in percent."""
 
     name: str
     dev: float
@@ -89,7 +91,8 @@ def section(found: Mapping[str, Any], *, seed: int = 0) -> Section:
     labels = ", ".join(f"{probe['num_labels']} {kind}" for kind, probe in probes.items())
     note = (
         f"Seed {seed}. Labels: {labels}; {first['num_train_tokens']:,} training tokens, "
-        f"{first['num_test_tokens']:,} test tokens."
+        f"{first['num_test_tokens']:,} test tokens. Concatenated: the layers side by side, with as many times the "
+        "weights; not in the paper."
     )
     accuracy = {kind: {row["name"]: row["test"] for row in probe["rows"]} for kind, probe in probes.items()}
     return Section(
@@ -147,8 +150,26 @@ def _probe(vectors: Sequence[NDArray[np.float16]], splits: LabelledSplits, setti
         np.array([ids.get(label, -1) for sentence in part for label in sentence.labels], dtype=np.int64)
         for part in splits
     ]
+    heads = layer_names(vectors[0].shape[1] - 1)
+    rows = [
+        *_classify(heads, vectors, labels, settings, num_labels=len(names)),
+        *_classify([CONCAT], [concatenated(part) for part in vectors], labels, settings, num_labels=len(names)),
+    ]
+    baseline = _word_baseline(splits)
+    return TokenProbe(rows, *baseline, len(names), len(labels[0]), len(labels[2]))
+
+
+def _classify(
+    names: Sequence[str],
+    vectors: Sequence[NDArray[np.float16]],
+    labels: Sequence[NDArray[np.int64]],
+    settings: ProbeSettings,
+    *,
+    num_labels: int,
+) -> list[LayerAccuracy]:
+    """A classifier for each head; vectors and labels are those of the training, development and test set."""
     heads, dim = vectors[0].shape[1:]
-    probes = LinearProbes(heads, dim, num_labels=len(names), l2=settings.l2)
+    probes = LinearProbes(heads, dim, num_labels=num_labels, l2=settings.l2)
     best_dev, best_test = np.full(heads, -1.0), np.zeros(heads)
     best_epoch, best_l2 = np.zeros(heads, dtype=int), np.zeros(heads)
     for epoch in learn(probes, vectors[0], labels[0], settings):
@@ -164,14 +185,10 @@ def _probe(vectors: Sequence[NDArray[np.float16]], splits: LabelledSplits, setti
             best_l2 = np.where(better, np.array(settings.l2)[strength], best_l2)
         elif epoch - best_epoch.max() >= settings.patience:
             break
-    rows = [
+    return [
         LayerAccuracy(name, float(dev), float(test), float(l2), int(epoch))
-        for name, dev, test, l2, epoch in zip(
-            layer_names(heads - 1), best_dev, best_test, best_l2, best_epoch, strict=True
-        )
+        for name, dev, test, l2, epoch in zip(names, best_dev, best_test, best_l2, best_epoch, strict=True)
     ]
-    baseline = _word_baseline(splits)
-    return TokenProbe(rows, *baseline, len(names), len(labels[0]), len(labels[2]))
 
 
 def _word_baseline(splits: LabelledSplits) -> tuple[float, float]:
