@@ -63,6 +63,25 @@ def test_centroids_are_means_not_normalised_sums() -> None:
     assert centroids.nearest(["a", "b"], np.array([[1.0, 0.3]], dtype=np.float32)) == ["a"]
 
 
+@pytest.mark.parametrize("plain", [True, False])
+def test_equal_centroids_are_a_tie_whatever_rounding_says(plain: bool) -> None:
+    """On layer 0 every occurrence of a word has the same vector: the earlier sense is the answer."""
+    random = np.random.default_rng(0)
+    words = random.normal(size=(200, 1, 64)).astype(np.float32)
+    for number, word in enumerate(words):
+        centroids = SenseCentroids(["a", "b"])
+        for key in "a" * (number % 7 + 1) + "b" * (number % 5 + 1):
+            centroids.add([key], word)
+        if not plain:
+            whitening = Whitening()
+            for each in words:
+                whitening.add(each)
+            mean, scaled = whitening.fit()
+            centroids, word = centroids.whitened(mean, scaled), np.einsum("li,lij->lj", word - mean, scaled)
+        assert centroids.nearest(["b", "a"], word) == ["b"]
+        assert centroids.nearest(["a", "b"], word) == ["a"]
+
+
 def test_whitening_gives_every_direction_the_same_weight() -> None:
     generator = np.random.default_rng(0)
     stretch = np.array([[10.0, 0.0], [3.0, 2.0]])

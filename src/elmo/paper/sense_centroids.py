@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+_TIE = 1e-5
+"""Cosines that differ by less are equal."""
+
 
 class Whitening:
     """Accumulates the mean and covariance of each layer, and computes the linear map that whitens it."""
@@ -82,10 +85,12 @@ class SenseCentroids:
         return [key for key in keys if self.counts[self.rows[key]]]
 
     def nearest(self, keys: Sequence[str], vectors: NDArray[np.float32]) -> list[str]:
-        """For each layer the key whose centroid is nearest; the earlier of equals."""
+        """For each layer the key whose centroid is nearest; the earlier of equals, as far as float32 can tell."""
         assert self._sums is not None, "nearest() needs an occurrence"
         # A sum and a mean have the same direction, so cosine needs no division by the counts.
         sums = self._sums[[self.rows[key] for key in keys]]
         norms = np.linalg.norm(sums, axis=-1) * np.linalg.norm(vectors, axis=-1) + 1e-12
         cosines = np.einsum("kld,ld->kl", sums, vectors) / norms
-        return [keys[best] for best in cosines.argmax(axis=0)]
+        # On layer 0 all occurrences of a word are the same vector: without a tolerance, rounding would choose the sense.
+        nearest = cosines >= cosines.max(axis=0) - _TIE
+        return [keys[first] for first in nearest.argmax(axis=0)]
