@@ -26,6 +26,8 @@ from typing import Any
 from elmo.storage.atomic import write_atomic
 
 _PACKAGES = ("elmo-torch", "torch", "numpy")
+_NUMBER = re.compile(r"[-+~±−]?[\d.]|$")
+"""The beginning of a number, or an empty cell."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +146,10 @@ def markdown_of(provenance: Provenance) -> str:
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table: the first column to the left, the others to the right."""
-    rule = ["---", *["---:"] * (len(columns) - 1)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [columns, rule, *rows])
+    """A Markdown table; columns of numbers but the first are aligned to the right."""
+    cells = list(zip(*rows, strict=True)) or [()] * len(columns)
+    rule = ["---:" if any(column) and all(map(_NUMBER.match, column)) else "---" for column in cells]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [columns, ["---", *rule[1:]], *rows])
 
 
 def write_json(path: Path, data: dict[str, Any], *, provenance: Provenance) -> None:

@@ -94,11 +94,25 @@ def test_wrong_arguments_get_one_sentence(data: Path, tmp_path: Path) -> None:
         (["--data", str(tmp_path / "nothing")], "elmo: There is no folder"),
         (["--data", str(data), "--quick", "--preset", "paper"], "elmo: --quick is a plan for the quick presets"),
         (["--data", str(data), "--only", "table-9"], "elmo: Unknown part of a report 'table-9'"),
+        (["--data", str(data), "--tasks", "senses"], "elmo: There is no task 'senses'"),
         (["--data", str(data), "--ablate", "senses"], "elmo: There is no task 'senses'"),
     ):
         result = subprocess.run(command(*arguments, "-o", str(tmp_path / "report")), capture_output=True, text=True)
         assert result.returncode == 2 and result.stderr.startswith(message) and result.stderr.count("\n") == 1
         assert not (tmp_path / "report").exists()
+
+
+def test_tasks_chooses_the_rows_of_table_1(
+    data: Path, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]
+) -> None:
+    make_bilm().save_pretrained(tmp_path / "model")
+    report = tmp_path / "report"
+    line = command("--data", str(data), "-o", str(report), "-m", str(tmp_path / "model"), "--only", "table-1,figure-2")
+    subprocess.run([*line, "--tasks", "sentiment", "--set", "training.epochs=1"], capture_output=True, check=True)
+    assert len(runs(report)) == 4, "two arms, two seeds"
+    page = (report / "report.md").read_text()
+    assert "| sentiment | accuracy |" in page and "| sentiment, " in page and "| named entities |" not in page
+    assert page.count("semantic roles, coreference, named entities. `--tasks` chooses the tasks.") == 2
 
 
 def test_ablate_takes_any_task(data: Path, tmp_path: Path, make_bilm: Callable[..., PretrainedBiLM]) -> None:
@@ -108,5 +122,8 @@ def test_ablate_takes_any_task(data: Path, tmp_path: Path, make_bilm: Callable[.
     subprocess.run([*line, "--ablate", "sentiment", "--set", "training.epochs=1"], capture_output=True, check=True)
     assert len(runs(report)) == 6, "three places, two seeds"
     page = (report / "report.md").read_text()
-    assert "| sentiment | accuracy |" in page and "entailment" not in page
+    assert "| sentiment | accuracy |" in page and "| entailment |" not in page
+    assert "*Left out*: question answering, entailment, semantic roles. `--ablate` chooses the tasks." in page, (
+        "the tasks of the paper's table"
+    )
     assert re.search(r"Changed: all tasks: .*training.epochs=1", page)

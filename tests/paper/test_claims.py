@@ -34,7 +34,7 @@ def scores(*values: float) -> Scores:
 
 
 def ablation(task: str, **values: float) -> Ablation:
-    return Ablation(task, "f1", {name: scores(value) for name, value in values.items()})
+    return Ablation(task, "f1", "input", {name: scores(value) for name, value in values.items()})
 
 
 def row(task: str, baseline: float, elmo: float) -> TableRow:
@@ -71,15 +71,15 @@ def test_table_3_has_claims_by_task() -> None:
 
 def test_a_difference_within_the_spread_is_noted() -> None:
     layers = {name: scores(80.0, 84.0) for name in (BASELINE, LAST, AVERAGE, FIRST_TWO)} | {ALL: scores(81.0, 84.0)}
-    claim = TABLE_2.claims([Ablation("entailment", "f1", layers)])[0]
+    claim = TABLE_2.claims([Ablation("entailment", "f1", "output", layers)])[0]
     assert claim.verdict == "held" and "within the spread of seeds" in claim.checks[0].evidence
 
 
 def test_figure_1_compares_a_fraction_with_ten_times_as_much() -> None:
     points = [
-        CurvePoint(0.01, 10, scores(40.0), scores(60.0)),
-        CurvePoint(0.1, 100, scores(60.0), scores(70.0)),
-        CurvePoint(1.0, 1000, scores(75.0), scores(80.0)),
+        CurvePoint(0.01, 10, 8, scores(40.0), scores(60.0)),
+        CurvePoint(0.1, 100, 6, scores(60.0), scores(70.0)),
+        CurvePoint(1.0, 1000, 2, scores(75.0), scores(80.0)),
     ]
     curve = LearningCurve("semantic_roles", "f1", points, EpochsNeeded(75.0, 9, 3))
     tenth, earlier = figure_1_learning_curve.claims([curve])
@@ -112,6 +112,7 @@ def test_tables_4_5_and_6() -> None:
     f1["layer 2, whitened"] = {"four": 66.3, "ALL": 65.6}
     verdicts = {claim.text: claim.verdict for claim in known(table_5_senses.claims(f1))}
     assert verdicts["The same with whitened layers"] == "held"
-    assert table_6_parts_of_speech.claims({"upos": {"layer 1": 94.0, "layer 2": 93.0}})[0].verdict == "held"
-    assert known(table_6_parts_of_speech.claims({"upos": {"layer 1": 94.0}})) == ()
+    (syntax,) = table_6_parts_of_speech.claims({"upos": {"layer 1": 94.0, "layer 2": 93.0}}, 2_000)
+    assert syntax.verdict == "held" and "20 of 2,000 tokens" in syntax.checks[0].evidence
+    assert known(table_6_parts_of_speech.claims({"upos": {"layer 1": 94.0}}, 2_000)) == ()
     assert table_4_neighbours.claim("play", 60, 40).verdict == "held"

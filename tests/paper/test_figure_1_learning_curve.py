@@ -30,7 +30,7 @@ def test_a_curve_of_two_parts(tmp_path: Path, make_bilm: MakeBilm, make_setup: M
     store = RunStore(tmp_path / "runs")
     train = Trainer(store, make_bilm(), "tiny", begin)
     curve = learn_curve(setup, (1.0, 0.25), train, max_stretch=8)
-    assert [(point.share, point.examples) for point in curve.points] == [(0.25, 5), (1.0, 20)]
+    assert [(point.share, point.examples, point.epochs) for point in curve.points] == [(0.25, 5, 4), (1.0, 20, 2)]
     assert len(curve.points[0].elmo.dev) == 2
     assert epochs["named entities: baseline, 25% of the data, seed 0"] == 4
     assert epochs["named entities: baseline, seed 0"] == 2
@@ -40,7 +40,7 @@ def test_a_curve_of_two_parts(tmp_path: Path, make_bilm: MakeBilm, make_setup: M
     assert png_bytes(figure).startswith(b"\x89PNG")
     assert inside(draw_curves([curve])), "nothing is clipped, with one narrow panel either"
     axis = figure.axes[0]
-    assert axis.get_xscale() == "log" and "training set" in axis.get_xlabel() and "f1" in axis.get_ylabel()
+    assert axis.get_xscale() == "log" and "training set" in axis.get_xlabel() and "F1" in axis.get_ylabel()
     assert [text.get_text() for text in axis.get_xticklabels()] == ["25%", "100%"]
 
 

@@ -68,7 +68,7 @@ def test_both_arms_are_trained_once_and_compared(make_bilm: Callable[..., Pretra
     assert {"elmo", "relative_error_reduction", "reaches_paper", "peak_memory_mb"} <= set(content)
     assert set(content["seconds"]) == {"baseline", "elmo", "layers"}
     row = section(rows).tables[0].rows[0]
-    assert row[:2] == ("named entities", "f1") and row[6] == "90.15 → 92.22, 21%"
+    assert row[:2] == ("named entities", "F1") and row[6] == "90.15 → 92.22, 21%"
 
 
 @pytest.mark.parametrize(("elmo", "reached"), [(85.8, True), (84.0, False), (81.0, False)])
@@ -124,7 +124,7 @@ def test_the_command_writes_the_table_and_its_provenance(tmp_path: Path) -> None
     assert content["named_entities"]["seeds"] == 1
     assert {"command", "commit", "processor", "seconds"} <= set(content["provenance"])
     markdown = (output / "tasks.md").read_text()
-    assert "| named entities | f1 |" in markdown and "- machine:" in markdown
+    assert "| named entities | F1 |" in markdown and "- machine:" in markdown
 
 
 def test_tasks_without_a_test_set_are_named() -> None:

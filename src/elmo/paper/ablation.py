@@ -14,10 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elmo.paper.section import Claim, Section, Table, higher, plain_name, score_text, seeds_text
+from elmo.paper.section import Claim, Section, Table, higher, not_chosen, plain_name, published, score_text, seeds_text
 from elmo.paper.study import Study
 from elmo.tasks.runs import Result, Run, TaskSetup
 from elmo.tasks.scores import MeanAndStd, over_seeds
+
+PLACES = {"input": "input", "both": "input and output", "output": "output"}
+"""The places of ELMo in a task model, for readers."""
 
 Train = Callable[[Sequence[Run]], list[Result]]
 """Returns the results of runs, as `elmo.tasks.runs.Trainer` does."""
@@ -83,12 +86,14 @@ class Ablation:
 
     task: str
     metric: str
+    place: str
+    """Of ELMo, in the variants that do not change it."""
     scores: Mapping[str, Scores]
     """By the variant's name."""
 
     def as_dict(self) -> dict[str, Any]:
         scores = {name: each.as_dict() for name, each in self.scores.items()}
-        return {"task": self.task, "metric": self.metric, "scores": scores}
+        return {"task": self.task, "metric": self.metric, "place": self.place, "scores": scores}
 
 
 @dataclass(frozen=True)
@@ -132,28 +137,36 @@ class AblationTable:
         rows = []
         for each in found:
             ours = [score_text(each.scores[name]) for name in names]
-            paper = ["" if score is None else f"{score:g}" for score in self.published.get(each.task, ())]
+            paper = ["" if score is None else published(score) for score in self.published.get(each.task, ())]
             rows.append((plain_name(each.task), plain_name(each.metric), *ours))
             rows.append(("", "paper", *paper, *[""] * (len(names) - len(paper))))
         every = [scores for each in found for scores in each.scores.values()]
-        note = f"On the development sets. {seeds_text(len(every[0].dev))}" if every else ""
+        places = "; ".join(f"{plain_name(each.task)}: {PLACES[each.place]}" for each in found)
+        note = (
+            f"On the development sets. {seeds_text(len(every[0].dev))} The settings' own place of ELMo: {places}."
+            if every
+            else ""
+        )
         return Section(
             f"Table {self.number}: {self.title}",
             self.text,
             tables=(Table(("task", "", *names), tuple(rows), note),) if found else (),
             claims=self.claims(found),
             seconds=sum(scores.total_seconds for scores in every) if every else None,
+            is_sum_of_runs=True,
         )
 
     def make(self, study: Study) -> Section:
         """The section of a report."""
         found, missing = study.each(study.plan.ablated, lambda setup: ablate(setup, self.variants, study.train))
+        left_out = not_chosen(self.published, study.plan.ablated, "--ablate")
         commands = [study.command(f"paper {self.command}", each.task) for each in found]
-        return self.section(found).made(commands, missing)
+        return self.section(found).made(commands, (*missing, *left_out))
 
 
 def ablate(setup: TaskSetup, variants: Sequence[Variant], train: Train) -> Ablation:
     """Train every variant with every seed and collect the scores."""
     results = train([run for each in variants for run in setup.runs(*each.changes, with_elmo=each.with_elmo)])
     arms = zip(variants, setup.by_arm(results), strict=True)
-    return Ablation(setup.task, results[0]["headline"], {variant.name: Scores.of(arm) for variant, arm in arms})
+    place = setup.settings().elmo.place
+    return Ablation(setup.task, results[0]["headline"], place, {variant.name: Scores.of(arm) for variant, arm in arms})

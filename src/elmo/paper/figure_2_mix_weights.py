@@ -20,10 +20,11 @@ from typing import Any
 from elmo.errors import InputError
 from elmo.explore.plots import new_figure
 from elmo.paper.data import MissingDataError
-from elmo.paper.section import Check, Claim, Section, Table, draw, plain_name, seeds_text
+from elmo.paper.section import Check, Claim, Section, Table, draw, not_chosen, plain_name, seeds_text
 from elmo.paper.study import Study
 from elmo.paper.table_1_tasks import run_folder
 from elmo.storage.json_file import read_json
+from elmo.tasks.catalog import paper_tasks
 from elmo.tasks.job import RESULTS_FILE
 from elmo.tasks.runs import UNFINISHED, TaskSetup
 from elmo.tasks.scores import over_seeds
@@ -117,9 +118,11 @@ def make(study: Study) -> Section:
 
     found, missing = study.each(study.plan.tasks, measure)
     rows = [row for each in found for row in each]
-    note = f"The models of table 1. {seeds_text(study.plan.seeds)}"
+    note = f"The models of table 1. {seeds_text(study.plan.seeds, 'Means')}"
     folders = dict.fromkeys(str(run_folder(row.task)) for row in rows)
-    return section(rows, note).made([shlex.join(["elmo", "paper", "weights", *folders])] if rows else [], missing)
+    commands = [shlex.join(["elmo", "paper", "weights", *folders])] if rows else []
+    left_out = not_chosen([task.name for task in paper_tasks()], study.plan.tasks, "--tasks")
+    return section(rows, note).made(commands, (*missing, *left_out))
 
 
 def section(rows: Sequence[MixRow], note: str) -> Section:
@@ -146,7 +149,8 @@ def claims(rows: Sequence[MixRow]) -> list[Claim]:
     """The paper's claims about the weights."""
 
     def shown(row: MixRow) -> str:
-        return ", ".join(f"{weight:.2f}" for weight in row.weights)
+        named = zip(layer_labels(len(row.weights)), row.weights, strict=True)
+        return ", ".join(f"{name} {weight:.2f}" for name, weight in named)
 
     mixed = [row for row in rows if len(row.weights) > 1]
     inputs = tuple(

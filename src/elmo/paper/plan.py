@@ -62,15 +62,23 @@ class Plan:
     overrides: tuple[str, ...] = ()
     """The user's own settings, for all tasks."""
 
+    def comparing(self, names: Iterable[str]) -> Plan:
+        """The same plan with other tasks in table 1 and figure 2."""
+        return replace(self, tasks=_tasks(names))
+
     def ablating(self, names: Iterable[str]) -> Plan:
         """The same plan with other tasks in tables 2 and 3 and figure 1."""
-        tasks = tuple(dict.fromkeys(find_task(name).name for name in names))
+        tasks = _tasks(names)
         return replace(self, ablated=tasks, curves=tasks)
 
     def settings_of(self, task: str) -> tuple[str, ...]:
         """A task's overrides; the user's own replace the plan's."""
         changes = (*self.task_settings.get(task, ()), *self.overrides)
         return tuple({split_override(change)[0]: change for change in changes}.values())
+
+
+def _tasks(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(find_task(name).name for name in names))
 
 
 def quick_plan(seeds: int = 1) -> Plan:

@@ -11,7 +11,7 @@ The commands print a section on the terminal; the report has all sections on one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -86,6 +86,8 @@ class Section:
     """The commands that compute this section."""
     seconds: float | None = None
     """The time of the computation, in this run or an earlier one."""
+    is_sum_of_runs: bool = False
+    """`seconds` is the sum over trainings, which other sections may share."""
     missing: tuple[str, ...] = ()
     """The parts that could not be made, and the reasons."""
 
@@ -122,7 +124,7 @@ def against(one: MeanAndStd, other: MeanAndStd, names: tuple[str, str]) -> str:
     """Both scores as evidence, with a remark if they differ by less than the standard deviation."""
     std = max(one.std, other.std)
     within = "; within the spread of seeds" if std and abs(one.mean - other.mean) < std else ""
-    return f"{names[0]} {score_text(one)}, {names[1]} {score_text(other)}{within}"
+    return f"{names[0]}: {score_text(one)}; {names[1]}: {score_text(other)}{within}"
 
 
 def score_text(score: MeanAndStd) -> str:
@@ -130,19 +132,34 @@ def score_text(score: MeanAndStd) -> str:
     return f"{score.mean:.2f} ± {score.std:.2f}" if score.std else f"{score.mean:.2f}"
 
 
-def seeds_text(seeds: int) -> str:
+def published(score: float) -> str:
+    """A score as the paper prints it, with at least one decimal.
+
+    >>> published(88.0), published(90.15)
+    ('88.0', '90.15')
+    """
+    return f"{score:.2f}".removesuffix("0")
+
+
+def seeds_text(seeds: int, statistics: str = "Mean and standard deviation") -> str:
     """A note about the seeds."""
     names = ", ".join(str(seed) for seed in range(seeds))
-    return f"Mean and standard deviation over the seeds {names}." if seeds > 1 else f"Seed {names}."
+    return f"{statistics} over the seeds {names}." if seeds > 1 else f"Seed {names}."
 
 
 def plain_name(name: str) -> str:
     """The name of a task or metric for readers.
 
-    >>> plain_name("named_entities")
-    'named entities'
+    >>> plain_name("named_entities"), plain_name("average_f1")
+    ('named entities', 'average F1')
     """
-    return name.replace("_", " ")
+    return name.replace("_", " ").replace("f1", "F1")
+
+
+def not_chosen(tasks: Iterable[str], chosen: Collection[str], option: str) -> tuple[str, ...]:
+    """The reason why a section is without some tasks that the paper has: the user chose others."""
+    others = [plain_name(task) for task in tasks if task not in chosen]
+    return (f"{', '.join(others)}. `{option}` chooses the tasks.",) if others else ()
 
 
 def draw(
@@ -176,7 +193,8 @@ def section_markdown(section: Section) -> str:
     if section.commands:
         parts.append("```\n" + "\n".join(section.commands) + "\n```")
     if section.seconds is not None:
-        parts.append(f"Computed in {section.seconds:,.0f} s.")
+        of_runs = ", the sum over all trainings; sections share trainings" if section.is_sum_of_runs else ""
+        parts.append(f"Computed in {section.seconds:,.0f} s{of_runs}.")
     return "\n\n".join(parts)
 
 

@@ -91,6 +91,6 @@ class SenseCentroids:
         sums = self._sums[[self.rows[key] for key in keys]]
         norms = np.linalg.norm(sums, axis=-1) * np.linalg.norm(vectors, axis=-1) + 1e-12
         cosines = np.einsum("kld,ld->kl", sums, vectors) / norms
-        # On layer 0 all occurrences of a word are the same vector: without a tolerance, rounding would choose the sense.
+        # On layer 0 all occurrences of a word are one vector: without a tolerance, rounding would choose the sense.
         nearest = cosines >= cosines.max(axis=0) - _TIE
         return [keys[first] for first in nearest.argmax(axis=0)]

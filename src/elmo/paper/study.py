@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from elmo import __version__
 from elmo.checkpoints.pretrained import PretrainedBiLM
 from elmo.embedding.embedder import Embedder
 from elmo.errors import MissingExtraError
@@ -50,14 +51,18 @@ class Study:
         return Embedder(self.bilm, layers="all")
 
     def measure(self, kind: str, settings: Mapping[str, Any], compute: Callable[[], Result]) -> Result:
-        """A measurement of the biLM without trained tasks, computed if it is not in the store; adds its `seconds`."""
+        """A measurement of the biLM without trained tasks, computed if it is not in the store; adds its `seconds`.
+
+        These take minutes, so each version of the package measures again.
+        """
 
         def timed() -> Result:
             self.say(f"{kind}: measuring")
             began = time.monotonic()
             return {**compute(), "seconds": round(time.monotonic() - began, 1)}
 
-        return self.train.store.get({"kind": kind, "elmo": self.bilm.digest(), **settings}, timed)
+        key = {"kind": kind, "elmo": self.bilm.digest(), "version": __version__, **settings}
+        return self.train.store.get(key, timed)
 
     def each(self, tasks: Iterable[str], measure: Callable[[TaskSetup], T]) -> tuple[list[T], tuple[str, ...]]:
         """The measurement of each task that has data, and the reasons for the missing ones."""

@@ -16,9 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from elmo.paper.ablation import Train
-from elmo.paper.section import Check, Claim, Section, Table, higher, plain_name, score_text, seeds_text
+from elmo.paper.section import (
+    Check,
+    Claim,
+    Section,
+    Table,
+    higher,
+    not_chosen,
+    plain_name,
+    published,
+    score_text,
+    seeds_text,
+)
 from elmo.paper.study import Study
-from elmo.tasks.catalog import find_task
+from elmo.tasks.catalog import find_task, paper_tasks
 from elmo.tasks.runs import Result, TaskSetup
 from elmo.tasks.scores import MeanAndStd, over_seeds
 from elmo.tasks.task import PaperRow
@@ -106,7 +117,8 @@ def make(study: Study) -> Section:
         for row in rows
         for folder, model in ((run_folder(row.task, baseline=True), "none"), (run_folder(row.task), study.elmo_name))
     ]
-    return section(rows, study.vectors_note).made(commands, missing)
+    left_out = not_chosen([task.name for task in paper_tasks()], study.plan.tasks, "--tasks")
+    return section(rows, study.vectors_note).made(commands, (*missing, *left_out))
 
 
 def run_folder(task: str, *, baseline: bool = False) -> Path:
@@ -139,6 +151,7 @@ def section(rows: Sequence[TableRow], note: str = "") -> Section:
         tables=(Table(columns, tuple(map(_row, rows)), notes),) if rows else (),
         claims=claims(rows),
         seconds=sum(row.total_seconds for row in rows) if rows else None,
+        is_sum_of_runs=True,
     )
 
 
@@ -197,7 +210,7 @@ def _row(row: TableRow) -> tuple[str, ...]:
         score_text(row.elmo),
         f"{row.absolute:+.2f}",
         f"{row.reduction:.1f}%",
-        f"{paper.baseline:g} → {paper.elmo:g}, {paper.reduction:g}%" if paper else "",
+        f"{published(paper.baseline)} → {published(paper.elmo)}, {paper.reduction:g}%" if paper else "",
         f"{seconds['baseline']:.0f}, {seconds['elmo']:.0f} ({seconds['layers']:.0f})",
         f"{memory['baseline']:.0f}, {memory['elmo']:.0f}",
     )

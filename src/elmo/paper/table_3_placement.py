@@ -12,7 +12,8 @@ _ROLES, _ATTENTION = ("semantic_roles",), ("question_answering", "entailment")
 TABLE = AblationTable(
     number=3,
     title="where ELMo is added",
-    text="At the input of the task's RNN, at its output, or both.",
+    text="At the input of the task's RNN, at its output, or both. A preset's place and dropout may have been chosen "
+    "by the score on the same development set.",
     command="placement",
     variants=(
         Variant(INPUT, ('elmo.place="input"',)),

@@ -33,7 +33,7 @@ from elmo.explore.files import opened_folder
 from elmo.explore.layers import LayerStream, layer_names, with_average
 from elmo.explore.sense_data import SenseSentence, SenseSet, SenseTarget, made_alike, sense_sets
 from elmo.explore.wordnet import WordNet
-from elmo.paper.section import Check, Claim, Section, Table
+from elmo.paper.section import Check, Claim, Section, Table, published
 from elmo.paper.sense_centroids import SenseCentroids, Whitening
 from elmo.paper.study import Study
 from elmo.storage.digest import content_digest
@@ -104,7 +104,7 @@ def section(found: Mapping[str, Any]) -> Section:
     f1: dict[str, dict[str, float]] = found["f1"]
     sets = list(f1[FIRST_SENSE])
     rows = tuple(
-        (name, *(f"{scores[each]:.1f}" for each in sets), f"{PUBLISHED[name]:g}" if name in PUBLISHED else "")
+        (name, *(f"{scores[each]:.1f}" for each in sets), published(PUBLISHED[name]) if name in PUBLISHED else "")
         for name, scores in f1.items()
     )
     note = (

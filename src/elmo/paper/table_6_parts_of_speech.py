@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from elmo.explore.layers import LayerStream, layer_names
 from elmo.paper.labelled_text import LabelledSentence, LabelledSplits, labelled_corpora
 from elmo.paper.linear_probe import LinearProbes, ProbeSettings, Whitening, concatenated, encode_tokens, learn
-from elmo.paper.section import Check, Claim, Section, Table
+from elmo.paper.section import Check, Claim, Section, Table, published
 from elmo.paper.study import Study
 from elmo.storage.digest import content_digest
 
@@ -87,30 +87,36 @@ def section(found: Mapping[str, Any], *, seed: int = 0) -> Section:
     rows = [("most frequent tag of the word", *(f"{probe['baseline_test']:.2f}" for probe in probes.values()), "")]
     for number, name in enumerate(row["name"] for row in first["rows"]):
         ours = [f"{probe['rows'][number]['test']:.2f}" for probe in probes.values()]
-        rows.append((name, *ours, f"{PUBLISHED[name]:g}" if name in PUBLISHED else ""))
+        rows.append((name, *ours, published(PUBLISHED[name]) if name in PUBLISHED else ""))
     labels = ", ".join(f"{probe['num_labels']} {kind}" for kind, probe in probes.items())
+    num_layers = sum(row["name"].startswith("layer ") for row in first["rows"])
     note = (
         f"Seed {seed}. Labels: {labels}; {first['num_train_tokens']:,} training tokens, "
-        f"{first['num_test_tokens']:,} test tokens. Concatenated: the layers side by side, with as many times the "
-        "weights; not in the paper."
+        f"{first['num_test_tokens']:,} test tokens. Concatenated: the vectors of all layers side by side, so the "
+        f"classifier has {num_layers} times the weights; not in the paper."
     )
     accuracy = {kind: {row["name"]: row["test"] for row in probe["rows"]} for kind, probe in probes.items()}
     return Section(
         TITLE,
         "Accuracy on the test set. The paper's numbers are for the Penn Treebank; its layer 2 is below its layer 1.",
         tables=(Table(("", *probes, "paper"), tuple(rows), note),),
-        claims=claims(accuracy),
+        claims=claims(accuracy, first["num_test_tokens"]),
         seconds=found.get("seconds"),
     )
 
 
-def claims(accuracy: Mapping[str, Mapping[str, float]]) -> list[Claim]:
+def claims(accuracy: Mapping[str, Mapping[str, float]], num_tokens: int) -> list[Claim]:
     """The paper's claim about syntax; `accuracy` on the test set by kind of label and layer."""
+
+    def tokens(difference: float) -> str:
+        return f"a difference of {round(abs(difference) / 100 * num_tokens):,} of {num_tokens:,} tokens"
+
     checks = tuple(
         Check(
             kind,
             layers["layer 1"] > layers["layer 2"],
-            f"layer 1 {layers['layer 1']:.2f}, layer 2 {layers['layer 2']:.2f}",
+            f"layer 1: {layers['layer 1']:.2f}; layer 2: {layers['layer 2']:.2f}; "
+            + tokens(layers["layer 1"] - layers["layer 2"]),
         )
         for kind, layers in accuracy.items()
         if "layer 2" in layers

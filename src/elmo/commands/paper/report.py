@@ -24,6 +24,9 @@ class PlanOptions:
     quick: Annotated[bool, typer.Option("--quick", help="Use parts of the data: about an hour on two cores.")] = False
     seeds: Annotated[int, typer.Option(min=0, help="The number of seeds; 0: three, or one with --quick.")] = 0
     preset: options.Preset = "quick"
+    tasks: Annotated[
+        str | None, typer.Option(help="The tasks of table 1 and figure 2, separated by commas. Default: all six.")
+    ] = None
     ablate: Annotated[
         str | None,
         typer.Option(help="The tasks of tables 2 and 3 and figure 1, separated by commas. Default: the paper's."),
@@ -38,6 +41,7 @@ class PlanOptions:
             raise ConfigError("--quick is a plan for the quick presets; leave out --quick or --preset.")
         plan = quick_plan(self.seeds or 1) if self.quick else Plan(preset=self.preset, seeds=self.seeds or 3)
         plan = replace(plan, overrides=tuple(self.overrides or ()))
+        plan = plan.comparing(_names(self.tasks)) if self.tasks else plan
         return plan.ablating(_names(self.ablate)) if self.ablate else plan
 
 
