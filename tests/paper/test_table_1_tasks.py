@@ -114,9 +114,11 @@ def test_the_command_writes_the_table_and_its_provenance(tmp_path: Path) -> None
     (tmp_path / "text.txt").write_text("Ann saw Bob in Rome .\n" * 20)
     settings = json.dumps([*SMALL, "elmo.layers=[-1]"])
     files = f'train = "names.conll"\ndev = "names.conll"\ntest = "names.conll"\nsettings = {settings}\n'
-    (tmp_path / "plan.toml").write_text(f'vectors_text = ["text.txt"]\n[named_entities]\n{files}')
+    others = '[sentiment]\ntrain = "missing"\ndev = "missing"\ntest = "missing"\n'
+    (tmp_path / "plan.toml").write_text(f'vectors_text = ["text.txt"]\n[named_entities]\n{files}{others}')
     output = tmp_path / "results"
     options = ["--data", tmp_path, "--runs", tmp_path / "runs", "-o", output, "--set", "seeds=1", "-m", TINY]
+    options += ["--tasks", "named_entities"]
     result = CliRunner().invoke(app, ["paper", "tasks", str(tmp_path / "plan.toml"), *map(str, options)])
     assert result.exit_code == 0, result.output
     assert list((tmp_path / "runs").glob("vectors-*.txt")), "learned from the plan's text"
@@ -125,6 +127,13 @@ def test_the_command_writes_the_table_and_its_provenance(tmp_path: Path) -> None
     assert {"command", "commit", "processor", "seconds"} <= set(content["provenance"])
     markdown = (output / "tasks.md").read_text()
     assert "| named entities | F1 |" in markdown and "- machine:" in markdown
+
+
+def test_the_command_refuses_a_task_that_the_plan_does_not_have(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text('[named_entities]\ntrain = "a"\ndev = "a"\ntest = "a"\n')
+    arguments = ["paper", "tasks", str(tmp_path / "plan.toml"), "--tasks", "sentiment", "-m", TINY]
+    with pytest.raises(ConfigError, match="Unknown task of the plan 'sentiment'; expected one of named_entities"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 def test_tasks_without_a_test_set_are_named() -> None:

@@ -229,6 +229,11 @@ def option_groups(command: Callable[..., None]) -> Callable[..., None]:
     return grouped
 
 
+def separated(names: str) -> tuple[str, ...]:
+    """The names of an option that takes several, separated by commas."""
+    return tuple(name.strip() for name in names.split(","))
+
+
 def check_different(option: str, models: Sequence[str]) -> None:
     """Refuse an option that names a model again."""
     if len(set(models)) < len(models):

@@ -41,8 +41,8 @@ class PlanOptions:
             raise ConfigError("--quick is a plan for the quick presets; leave out --quick or --preset.")
         plan = quick_plan(self.seeds or 1) if self.quick else Plan(preset=self.preset, seeds=self.seeds or 3)
         plan = replace(plan, overrides=tuple(self.overrides or ()))
-        plan = plan.comparing(_names(self.tasks)) if self.tasks else plan
-        return plan.ablating(_names(self.ablate)) if self.ablate else plan
+        plan = plan.comparing(options.separated(self.tasks)) if self.tasks else plan
+        return plan.ablating(options.separated(self.ablate)) if self.ablate else plan
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,9 @@ def report(
     if not data.is_dir():
         raise InputError(f"There is no folder {data}; expected the folder with the data (docs/reproduce.md).")
     plan = wanted.plan()
-    parts = _names(only) if only else None
+    parts = options.separated(only) if only else None
     with studied.trainer(output).training() as train:
         study = Study(train, DataFolder(data), plan, studied.vectors, say=say)
         made = make_report(study, output, parts=parts)
     show_claims(made.sections, titles=True)
     typer.echo(str(output / "report.html"))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(","))

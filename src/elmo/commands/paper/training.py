@@ -15,7 +15,7 @@ from elmo.commands import options
 from elmo.commands.measured import Stopwatch
 from elmo.commands.paper.deliver import Output, Result, deliver, save_plot
 from elmo.commands.task_training import TaskProgress, TrainingOptions
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, check_choice
 from elmo.settings import split_override
 
 if TYPE_CHECKING:
@@ -144,6 +144,9 @@ def tasks(
     trainer: TrainerOptions,
     data: Annotated[Path, typer.Option(help="The folder that the plan's files are in.")] = Path(),
     vectors: options.Vectors = None,
+    names: Annotated[
+        str | None, typer.Option("--tasks", help="Tasks of the plan, separated by commas. Default: all of them.")
+    ] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", help="A plan setting, such as seeds=1.")] = None,
 ) -> None:
     """Every task of a plan without and with ELMo (table 1). The same command resumes an interrupted table."""
@@ -153,6 +156,11 @@ def tasks(
     from elmo.paper.table_1_tasks import compare, section
 
     plan, given = read_plan(plan_file, overrides or ())
+    if names:
+        chosen = plan.comparing(options.separated(names))
+        for task in chosen.tasks:
+            check_choice("task of the plan", task, plan.tasks)
+        plan = chosen
     output.check("tasks")
     with trainer.training() as train:
         rows, _ = compare(Study(train, DataFolder(data), plan, vectors or given, say=say))
