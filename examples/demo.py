@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import elmo
+from elmo.checkpoints.checkpoint import count_parameters
 from elmo.embedding.to_file import embed_to_file
 
 HERE = Path(__file__).parent
@@ -28,7 +29,7 @@ def main() -> None:
     model = elmo.load()
     lines = (HERE / "sentences.txt").read_text(encoding="utf-8").splitlines()
     name = model.card.get("name", "bundled")
-    print(f"The bundled model, {name!r}: {sum(p.numel() for p in model.parameters()):,} parameters.")
+    print(f"The bundled model, {name!r}: {count_parameters(model.config):,} parameters.")
     if description := model.card.get("description"):
         print(f"  {description}")
 

@@ -1,6 +1,7 @@
 """The documentation is correct: its programs run, its commands and options exist, and the site builds."""
 
 import bz2
+import json
 import os
 import re
 import shlex
@@ -13,9 +14,10 @@ from typing import Any
 
 import pytest
 from command_line import click_command
+from typer.testing import CliRunner
 
 import elmo
-from elmo.commands import COMMANDS, main
+from elmo.commands import COMMANDS, app, main
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -91,6 +93,17 @@ def test_the_cosines_of_the_readme_are_measured() -> None:
     for expression, value in told:
         assert f"{eval(expression, names):.2f}" == value, expression
     assert f"{names['lent'].shape}" in program
+
+
+def test_the_gap_of_the_readme_is_measured() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    sentence = re.search(r'^elmo fill "(.*)"$', text, re.MULTILINE)
+    told = re.search(r"for the gap: \*(\w+)\*, (\d+)%.*?\((\d+)%\s+and (\d+)%\)", text, re.DOTALL)
+    assert sentence and told
+    shown = CliRunner().invoke(app, ["fill", sentence[1], "-n", "1", "--json"])
+    (best,) = json.loads(shown.stdout)
+    percents = [f"{best[name]:.0%}".rstrip("%") for name in ("probability", "forward", "backward")]
+    assert [best["word"], *percents] == list(told.groups())
 
 
 def commands(page: Path) -> Iterator[tuple[bool, list[str]]]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -305,6 +306,13 @@ def test_show_prints_settings_that_can_be_given_back(tmp_path: Path) -> None:
     own = read_settings(PretrainSettings, tmp_path / "own.toml")
     assert own == read_settings(PretrainSettings, "tiny", overrides=["training.epochs=7", "training.seed=3"])
     assert "head_epochs = 1.0" in elmo("finetune", "domain", "--show")
+
+
+@pytest.mark.parametrize("command", ["pretrain", "finetune"])
+def test_show_without_a_preset_is_toml_too(command: str) -> None:
+    shown = elmo(command, "--show")
+    assert shown.startswith("# settings: the preset ")
+    assert tomllib.loads(shown)["training"]["seed"] == 0
 
 
 def test_settings_that_contradict_each_other() -> None:

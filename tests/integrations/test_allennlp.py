@@ -178,7 +178,7 @@ def test_options_of_the_file_writer(tmp_path: Path) -> None:
     with h5py.File(out) as file:
         assert set(file) == {"a b", "c"}
     for lines in ("a\na\n", "a\n\nb\n", "a b\n.\n", "a\na/b\n", "a/b\na\n"):
-        with pytest.raises(InputError, match="cannot be a key"):
+        with pytest.raises(InputError, match="cannot be an hdf5 key"):
             embedder.embed_file(io.StringIO(lines), str(tmp_path / "new.hdf5"), use_sentence_keys=True)
         assert not (tmp_path / "new.hdf5").exists()
     with pytest.raises(ConfigError, match="all, top or average"):

@@ -140,6 +140,4 @@ def test_tasks_without_a_test_set_are_named() -> None:
     row = TableRow("question_answering", "f1", MeanAndStd(1, 0), MeanAndStd(2, 0), {"layers": 0}, {})
     row = replace(row, seconds={"baseline": 1, "elmo": 1, "layers": 1}, peak_memory_mb={"baseline": 1, "elmo": 1})
     assert "development set" not in section([row]).text
-    assert (
-        "scores are those of the development set: question answering." in section([replace(row, dev_is_test=True)]).text
-    )
+    assert "scores on the development set: question answering." in section([replace(row, dev_is_test=True)]).text

@@ -1,5 +1,6 @@
 """Both kinds of batches: what they contain, and that a position is enough to resume."""
 
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
@@ -144,3 +145,11 @@ def split(ids: list[int], marker: int) -> list[tuple[int, ...]]:
 
 def real(ids: np.ndarray, batch: Batch) -> np.ndarray:
     return ids[np.arange(ids.shape[1]) < batch.forward.lengths[:, None]]
+
+
+def test_an_epoch_has_an_update_even_if_the_corpus_is_smaller_than_a_batch(corpus: Corpus) -> None:
+    batches = make_batches(corpus, replace(SENTENCES, batch_tokens=1_000_000), seed=0)
+    assert batches.epoch_updates == 1
+    for _ in range(3):
+        batches.read()
+    assert batches.epochs_read == 3

@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -32,7 +33,7 @@ from elmo.explore.neighbour_index import build_index
 from elmo.serve.app import create_app
 from elmo.serve.run import _bind
 from elmo.serve.settings import ServeSettings, read_api_key
-from serve.conftest import MAIN, Server, value, wait_until
+from serve.conftest import MAIN, SOURCE, Server, value, wait_until
 
 Start = Callable[..., Server]
 
@@ -362,3 +363,21 @@ def test_a_body_that_does_not_end_is_refused() -> None:
 
     asyncio.run(asyncio.wait_for(create_app(ServeSettings(body_seconds=0.1))(scope, receive, send), 60))
     assert sent[0]["status"] == 408 and b"did not arrive" in sent[1]["body"]
+
+
+def test_on_a_terminal_it_says_where_the_page_is(model_folder: Path) -> None:
+    """Besides the JSON log, in which a person would have to look for the address."""
+    ours, theirs = pty.openpty()
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
+    arguments = [sys.executable, "-c", MAIN, "serve", "--port", "0", "--model", str(model_folder)]
+    process = subprocess.Popen(arguments, env=variables, stderr=theirs)
+    os.close(theirs)
+    try:
+        with open(ours, encoding="utf-8", closefd=True) as terminal:
+            line = next(line for line in terminal if line.startswith("Open "))
+            assert re.fullmatch(r"Open http://127\.0\.0\.1:\d+ in a browser\. Ctrl-C stops the service\.\n", line)
+            process.terminate()
+            assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait(10)

@@ -91,7 +91,7 @@ class BiLMConfig(Settings):
     """A whole biLM."""
 
     lstm: LstmConfig = required("The LSTM.")
-    characters: CharacterScheme | None = setting(None, 'How words are spelt; "none" for a model of word ids.')
+    characters: CharacterScheme | None = setting(None, 'How words are spelled; "none" for a model of word ids.')
     char_cnn: CharCnnConfig | None = setting(None, 'The character CNN; "none" for a model of word ids.')
     word_embedding: WordEmbeddingConfig | None = setting(None, "A table of word vectors.")
     begin_sentence: str = setting("<S>", "The token before a sentence.")

@@ -1,11 +1,11 @@
 """A biLM -> a larger one that computes the same, so that training continues where the smaller one stopped.
 
-    cells     new ones read like any others, but the projection does not listen to them yet
-    filters   new ones find something in a word, but nothing listens to them yet
-    layers    new ones on top add nothing yet to what the skip connection passes on
+    cells     random input weights; zero weights in the projection
+    filters   random weights; zero weights in the layer that reads them
+    layers    on top: random weights; zero weights in the projection, so that the skip connection is the output
 
-"Not yet" is a weight of zero, but not a gradient of zero: the first update opens it. Left out: the width of the vectors
-(`projection_dim`), on which everything that uses the model depends, and highway layers, which are never quite silent.
+The gradients of the zero weights are not zero, so the first update changes them. Left out: the width of the vectors
+(`projection_dim`), on which everything that uses the model depends, and highway layers, which change their input.
 """
 
 from __future__ import annotations

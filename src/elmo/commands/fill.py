@@ -22,7 +22,11 @@ def fill(
     state: Annotated[str, typer.Option(help="The state that the sentence starts from: reset or warm.")] = "reset",
     as_json: options.Json = False,
 ) -> None:
-    """Print the most likely words for a gap, by both directions together."""
+    """Print the most likely words for a gap.
+
+    The column `both`, by which they are sorted, is the product of the forward and the backward probability, normalized
+    over the vocabulary.
+    """
     if state not in ("reset", "warm"):
         raise ConfigError(f"--state is {state!r}; expected reset or warm: no sentence comes before this one.")
     parts = sentence.split(_GAP)

@@ -18,7 +18,7 @@ from elmo.settings import to_toml
 def finetune(
     run: RunOptions,
     compute: options.ComputeOptions,
-    settings: Annotated[str | None, typer.Argument(help="A preset (domain) or a TOML file.")] = None,
+    settings: Annotated[str | None, typer.Argument(help="A preset (domain) or a TOML file. Default: domain.")] = None,
     model: options.Model = None,
     resume: Annotated[Path | None, typer.Option(help="The folder of a fine-tuning to resume.")] = None,
     hdf5: Annotated[
@@ -43,7 +43,7 @@ def finetune(
         if hdf5 is not None and world.leads and finetune.has_plan(resume):
             bilm_tf.check_target(load(resume / finetune.START).to_checkpoint(), hdf5)
     else:
-        chosen = choose_settings(finetune.FinetuneSettings, settings, run.changes(), say, default="domain")
+        chosen = choose_settings(finetune.FinetuneSettings, settings, run.changes(), run.noting(say), default="domain")
         if run.show:
             typer.echo(to_toml(chosen, explain=True), nl=False)
             return

@@ -61,12 +61,14 @@ def word_in_context(tokens: Sequence[str], position: int, console: Console) -> T
 
 def model_facts(embedder: Embedder, name: str | None) -> dict[str, Any]:
     """Facts about the model for results."""
+    from elmo.checkpoints.checkpoint import count_parameters
+    from elmo.checkpoints.pretrained import DEFAULT_MODEL
+
     config = embedder.model.config
-    parameters = sum(parameter.numel() for parameter in embedder.model.parameters())
     return {
-        "model": name or "bundled default",
+        "model": name or DEFAULT_MODEL,
         "layers": config.num_layers,
         "dim": config.output_dim,
-        "parameters": parameters,
+        "parameters": count_parameters(config),
         "state": embedder.state,
     }

@@ -74,7 +74,8 @@ class QueryOptions:
     sentence: Annotated[str | None, typer.Argument(help="A sentence with the word in it.")] = None
     word: Annotated[str | None, typer.Option("--word", "-w", help="The word of the sentence to search for.")] = None
     occurrence: Annotated[
-        str | None, typer.Option(help="Instead of a sentence, one of the corpus: SENTENCE:POSITION, from 0.")
+        str | None,
+        typer.Option(help="Search for an occurrence of the corpus instead of a sentence: SENTENCE:POSITION, from 0."),
     ] = None
 
 
@@ -98,7 +99,7 @@ def query(
     search: SearchOptions,
     as_json: options.Json = False,
 ) -> None:
-    """Search the occurrences most similar to one, beside the neighbours of the word's static vector."""
+    """Find the occurrences nearest to an occurrence, and the words nearest to its word's static vector."""
     from elmo.explore.neighbour_index import check_same_model
     from elmo.explore.neighbours import NeighbourIndex
 

@@ -31,8 +31,7 @@ CompareTo = Annotated[
     list[str] | None,
     typer.Option(
         "--compare-to",
-        help="Another model; perplexities are then compared on the words that all vocabularies have; may be given "
-        "several times.",
+        help="Another model to compare with, on the words that all vocabularies contain; may be given several times.",
     ),
 ]
 Device = Annotated[
@@ -57,8 +56,8 @@ InputFormat = Annotated[
 Column = Annotated[
     str | None,
     typer.Option(
-        help="The column or field with the text. Default: text, sentence or tokens. A number that is not a name counts "
-        "the columns, from 1, of a table without a header."
+        help="The column or field with the text. Default: text, sentence or tokens. For a table without a header: the "
+        "number of the column, from 1."
     ),
 ]
 IdColumn = Annotated[str | None, typer.Option(help="The column or field whose value becomes the id in the output.")]

@@ -40,7 +40,8 @@ def pretrain(
     compute: options.ComputeOptions,
     origin: StartOptions,
     settings: Annotated[
-        str | None, typer.Argument(help="A preset (tiny, small, medium, paper, paper-small) or a TOML file.")
+        str | None,
+        typer.Argument(help="A preset (tiny, small, medium, paper, paper-small) or a TOML file. Default: small."),
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="The folder of a run to resume.")] = None,
     cache: Annotated[Path | None, typer.Option(help="The folder of the text as ids. Default: inside the run.")] = None,
@@ -77,7 +78,7 @@ def pretrain(
         default = PretrainSettings(origin=OriginSettings(model=origin.model, grow=origin.grow))
         if origin.grow:  # what the settings leave out stays as it is in the model
             default = replace(default, model=load(origin.model).config)
-    chosen = choose_settings(PretrainSettings, settings, changes, say, default=default)
+    chosen = choose_settings(PretrainSettings, settings, changes, run.noting(say), default=default)
     if run.show:
         typer.echo(to_toml(chosen, explain=True), nl=False)
         return

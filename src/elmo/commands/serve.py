@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -71,4 +72,10 @@ def serve(
         allowed_hosts=tuple(access.allowed_host or ()),
         **vars(settings),
     )
-    run(read_settings(ServeSettings, overrides=overrides or (), base=chosen))
+    run(read_settings(ServeSettings, overrides=overrides or (), base=chosen), announce=_announce)
+
+
+def _announce(address: str) -> None:
+    """Tell a person, who would have to find the address in the log, where the page is."""
+    if sys.stderr.isatty():
+        typer.echo(f"Open {address} in a browser. Ctrl-C stops the service.", err=True)

@@ -20,7 +20,9 @@ from elmo.tasks.static_vectors import VectorSettings, train_vectors
 if TYPE_CHECKING:
     from elmo.tasks.trained import TrainedTask
 
-app = typer.Typer(help="The six tasks of the paper, each with and without ELMo.", no_args_is_help=True)
+app = typer.Typer(
+    add_completion=False, help="The six tasks of the paper, each with and without ELMo.", no_args_is_help=True
+)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(task_names())}.")]
 _Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of elmo task train.")]

@@ -33,9 +33,10 @@ def tokenize(
         bool, typer.Option("--untokenized", help="Write the sentences as they are, without splitting them into tokens.")
     ] = False,
 ) -> None:
-    """Split text into sentences and tokens, as the bundled model does: one sentence per line, spaces between tokens.
+    """Tokenize text as the bundled model does: one sentence per line, with spaces between the tokens.
 
-    `--format tokens` reads such lines again.
+    Running text is split into sentences with `--format text` and in Wikipedia dumps; other formats have their own
+    sentences. `--format tokens` reads the output again.
     """
     if offsets and untokenized:
         raise ConfigError("--offsets writes tokens and --untokenized leaves them out; give one of them.")

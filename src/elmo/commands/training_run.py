@@ -83,6 +83,10 @@ class RunOptions:
         False
     )
 
+    def noting(self, say: Say) -> Say:
+        """`say`, or with --show a comment in the TOML that is printed."""
+        return (lambda text: typer.echo(f"# {text}")) if self.show else say
+
     def changes(self) -> list[str]:
         """All overrides of the settings; files replace the settings' sources."""
         changes = [*(self.overrides or ()), *(["data.tokenized=true"] if self.tokenized else ())]

@@ -1,6 +1,6 @@
 """Spherical k-means: unit vectors grouped by cosine.
 
-    centre(k) = normalised sum of the vectors that are nearest to it
+    centre(k) = normalized sum of the vectors that are nearest to it
 
 For coloring a plot. Left out: choosing the number of clusters.
 """

@@ -4,7 +4,7 @@ the files of each task's `paper` row                      the tasks
 ud/EWT/*{train,dev,test}*.conllu                          parts of speech
 wsd/semcor.data.xml, its keys, Evaluation_Datasets        word senses, neighbours
 wordnet-3.0/dict                                          word senses
-lm/*/train*.txt                                           static vectors, if none are given
+lm/**/train*.txt                                          static vectors, if none are given
 
 Every file may be compressed (.zst, .gz, .xz, .bz2), Evaluation_Datasets and dict packed as .tar or .tar.zst.
 """

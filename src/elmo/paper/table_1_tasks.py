@@ -157,7 +157,7 @@ def section(rows: Sequence[TableRow], note: str = "") -> Section:
 
 def _without_test_set(rows: Sequence[TableRow]) -> str:
     names = ", ".join(plain_name(row.task) for row in rows if row.dev_is_test)
-    return f" These tasks have no test set, so the scores are those of the development set: {names}." if names else ""
+    return f" No test set, scores on the development set: {names}." if names else ""
 
 
 def claims(rows: Sequence[TableRow]) -> list[Claim]:

@@ -198,7 +198,7 @@ class Sentences:
 
     @property
     def epoch_updates(self) -> float:
-        return self.order.epoch_tokens / self.settings.batch_tokens
+        return max(1.0, self.order.epoch_tokens / self.settings.batch_tokens)
 
     def read(self) -> Batch:
         if self.batch == len(self.cuts):

@@ -207,8 +207,9 @@ def _count(text: _Text, tokenizer: str, say: Say) -> _Tally:
     where = f"{text.role} {text.source.name}"
     if not tally.counts and text.hold_out and text.role == "heldout":
         raise InputError(
-            f"Every {text.hold_out}th line is held out, but {_names(text.files)} has fewer lines with words. "
-            "Give text of its own with --heldout, or a lower --set data.hold_out=N (0 measures nothing)."
+            f"data.hold_out is {text.hold_out}, but {_names(text.files)} has fewer than {text.hold_out} lines with "
+            "words, so none is held out. Give held-out text with --heldout, or a lower --set data.hold_out=N (0: no "
+            "held-out perplexity)."
         )
     if not tally.counts:
         raise InputError(f"There are no words in {where}: {_names(text.files)}. Check that the files were written.")

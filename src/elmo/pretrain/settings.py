@@ -164,7 +164,7 @@ class TrainingSettings(Settings):
     log_every: int = setting(50, "Updates between lines of the log.", at_least=1)
     evaluate_every: int = setting(2000, "Updates between held-out evaluations.", at_least=1)
     evaluate_tokens: int = setting(
-        100_000, "Tokens of each held-out source in those; the last evaluation reads all.", at_least=1
+        100_000, "Tokens of each held-out source that an evaluation reads; the last one reads all.", at_least=1
     )
     patience: int = setting(0, "Stop after this many evaluations without improvement; 0 trains to the end.", at_least=0)
     checkpoint_every: int = setting(1000, "Updates between checkpoints.", at_least=1)

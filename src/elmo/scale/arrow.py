@@ -13,7 +13,7 @@ Rows come out in the order in which they came in, each with every column it had,
     vector     fixed_size_list<float>[dim]            instead, when pooled
     layer_k    as `vectors` or `vector`               instead, one column per layer, for layers="all"
 
-The text column holds strings, which are tokenised, or lists of strings, which are taken as tokens. A row without text
+The text column holds strings, which are tokenized, or lists of strings, which are taken as tokens. A row without text
 (null or empty) has no tokens: an empty list, or zeros when pooled. A row's vectors depend on the row alone, so any cut
 of a corpus into batches and workers gives the same result. One batch in may be several out, which bounds the memory.
 

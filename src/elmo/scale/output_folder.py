@@ -1,4 +1,4 @@
-"""A folder of finished partitions on any file system, and what a second run may take for done.
+"""The output folder: finished partitions on any file system, and which of them a resumed run may reuse.
 
     _elmo.json       what the vectors depend on; another run with other settings is refused
     _failed.json     the input files with bad rows, which may change until the next run; all others may not

@@ -125,7 +125,7 @@ def _find(given: str) -> list[str]:
     except OSError as error:
         raise InputError(f"Cannot list {given}: {error}. Check the address and the permission to read it.") from error
     if not found:
-        raise InputError(f"There is no file {given}. Check the address; a pattern needs quotes in the shell.")
+        raise InputError(f"There is no file {given}. Check the path or URL, and put patterns in quotes.")
     return [name if is_local(filesystem) else filesystem.unstrip_protocol(name) for name in found]
 
 

@@ -94,7 +94,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def of_schema(request: Request, error: RequestValidationError) -> JSONResponse:
         if isinstance(error.body, bytes):  # FastAPI parses only what is called JSON
-            return _answer(request, 415, "The body is not called JSON; send the header Content-Type: application/json.")
+            return _answer(request, 415, "The request has no header Content-Type: application/json. Add it.")
         return _answer(request, 422, _describe(error))
 
     @app.exception_handler(ElmoError)

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -33,8 +34,11 @@ CANNOT_START = 3
 """The exit code of a worker whose settings do not fit: the next one would end in the same way."""
 
 
-def run(settings: ServeSettings) -> None:
-    """Serve until SIGTERM or SIGINT; requests under way are finished."""
+def run(settings: ServeSettings, *, announce: Callable[[str], None] = lambda address: None) -> None:
+    """Serve until SIGTERM or SIGINT; requests under way are finished.
+
+    `announce` is called with the address as soon as the service listens.
+    """
     set_up_logs(settings.log_level)
     # What can be told before anything listens.
     device = choose_device(settings.device, precision=settings.precision)
@@ -53,6 +57,7 @@ def run(settings: ServeSettings) -> None:
     address = f"http://{_openable(settings.host)}:{port}"
     facts = {"address": address, "host": settings.host, "workers": settings.workers, "pid": os.getpid()}
     log.info("listening", extra={"facts": facts})
+    announce(address)
     if settings.api_key is None and not is_loopback(settings.host):
         advice = f"set {API_KEY_VARIABLE} or --api-key-file, or listen on 127.0.0.1"
         log.warning(

@@ -4,10 +4,10 @@
     ['"', 'I', 'do', "n't", ',', '"', 'said', 'Mr.', 'Smith', "'s", 'sister', '--', 'twice', '.']
 
 It is that of the Penn Treebank with straight quotes: case is kept; clitics (n't 's 'm 'd 'll 're 've) are words;
-hyphenated words stay whole unless they open with a digit (`22 - year-old`, `1914 - 1918`); dashes become `--`, ellipses
-`...`; other marks stand alone, each for itself (`! ! !`, `AT & T`, `and / or`). A period stays with initials, acronyms
-and the abbreviations of `abbreviations.py`, but the one that ends the text is a token of its own unless an acronym
-needs it (`etc .`, `U.S.`). URLs, e-mail addresses and emoji stay whole.
+hyphenated words stay whole unless they open with a digit (`22 - year-old`, `1914 - 1918`); em dashes become `--`,
+ellipses `...`; other marks stand alone, each for itself (`! ! !`, `AT & T`, `and / or`). A period stays with initials,
+acronyms and the abbreviations of `abbreviations.py`, but the one that ends the text is a token of its own unless an
+acronym needs it (`etc .`, `U.S.`). URLs, e-mail addresses and emoji stay whole.
 
 Scripts: accents and vowel signs stay with their letters. Chinese characters stand one by one; runs of hiragana and of
 katakana are one token each.

@@ -89,8 +89,8 @@ class ElmoEmbedder:
                     file.create_dataset(key, data=chosen, dtype="float32")
                 except (TypeError, ValueError) as error:  # hdf5 reads a slash as a group's, and . as this group
                     raise InputError(
-                        f"The sentence {key[:60]!r} cannot be a key: it occurs twice in the input, or is empty, "
-                        "'.', or another one up to a slash. Do not use sentences as keys."
+                        f"The sentence {key[:60]!r} cannot be an hdf5 key: it is empty or '.', occurs twice in the "
+                        "input, or contains a slash and conflicts with another. Use line numbers as keys instead."
                     ) from error
             if not forget_sentences and not use_sentence_keys:
                 names = {sentence: str(index) for index, sentence in enumerate(sentences)}

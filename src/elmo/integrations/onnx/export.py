@@ -1,4 +1,4 @@
-"""A model -> one .onnx file that holds everything `runner` needs: graph, weights, spelling, vocabulary, tokeniser.
+"""A model -> one .onnx file that holds everything `runner` needs: graph, weights, spelling, vocabulary, tokenizer.
 
 report = export_onnx("path/to/model", "model.onnx")
 report.largest_difference        # of onnxruntime's vectors from ours, on a few sentences

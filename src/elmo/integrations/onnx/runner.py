@@ -68,7 +68,7 @@ class OnnxEmbedder:
         return partial(OnnxEmbedder, **self._opened, pooling=self.pooling, batch_tokens=self.batch_tokens), ()
 
     def embed(self, sentences: str | Iterable[SentenceLike]) -> list[np.ndarray]:
-        """The vectors of each sentence. Strings are tokenised; token lists are taken as they are."""
+        """The vectors of each sentence. Strings are tokenized; token lists are taken as they are."""
         return [vectors for _, vectors in self.stream(sentences)]
 
     def stream(self, sentences: str | Iterable[SentenceLike]) -> Iterator[tuple[list[str], np.ndarray]]:

@@ -9,7 +9,7 @@
 
     docs -> the biLM's layers (cached) -> learned mix (paper, equation 1) -> maxout and layer norm -> (tokens, width)
 
-The mix and the maxout layer are trained by spaCy's optimiser. Components share them through `spacy.Tok2VecListener.v1`.
+The mix and the maxout layer are trained by spaCy's optimizer. Components share them through `spacy.Tok2VecListener.v1`.
 The biLM is opened when training begins, and saved with the pipeline, which then needs no other file. Left out: training
 the biLM in spaCy (`elmo finetune` adapts it).
 """

@@ -49,7 +49,7 @@ class ElmoSettings(Settings):
     """How ELMo is added."""
 
     place: Place = setting("input", "At the input of the task's RNN, at its output, or both.")
-    dropout: float = setting(0.5, "On ELMo's vectors.", at_least=0, below=1)
+    dropout: float = setting(0.5, "Dropout on ELMo's vectors.", at_least=0, below=1)
     penalty: float = setting(
         0.001, "lambda, the regularization of the mix weights towards the average; 1 nearly fixes them.", at_least=0
     )

@@ -1,1 +1,1 @@
-"""Names of people, places and organisations (CoNLL-2003)."""
+"""Names of people, places and organizations (CoNLL-2003)."""

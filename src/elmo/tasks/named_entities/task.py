@@ -33,7 +33,7 @@ class NamedEntitiesSettings(TaskSettings):
 
 
 class NamedEntities(SpanTask[TaggedSentence, NamedEntitiesSettings]):
-    """Names of people, places and organisations."""
+    """Names of people, places and organizations."""
 
     name = "named_entities"
     labels_key, scheme = "types", "bioul"
