@@ -53,6 +53,14 @@ def test_an_instance_without_a_key_is_refused(senses_folder: Path) -> None:
         list(SenseSet.open(senses_folder / "semcor.data.xml").sentences())
 
 
+@pytest.mark.parametrize("key", ["bank", "bank%", "bank%9:17:00::"])
+def test_a_key_that_is_no_sense_key_is_refused(senses_folder: Path, key: str) -> None:
+    gold = senses_folder / "semcor.gold.key.txt"
+    gold.write_text(f"d0.s0.t0 {key}\n")
+    with pytest.raises(InputError, match="expected an instance id and its sense keys"):
+        read_gold(gold)
+
+
 def test_broken_files_are_refused(senses_folder: Path) -> None:
     data = senses_folder / "semcor.data.xml"
     data.write_text(data.read_text()[:-40])

@@ -1,6 +1,7 @@
 """Claims are checked by the numbers, and small differences are noted."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from elmo.paper import (
     figure_1_learning_curve,
@@ -47,6 +48,9 @@ def test_table_1() -> None:
     assert [check.held for check in as_much.checks] == [False, True] and as_much.verdict == "held for 1 of 2"
     assert as_much.checks[0].evidence == "10.0% of the error, in the paper 21%"
     assert table_1_tasks.claims([row("sentiment", 50.0, 49.0)])[0].verdict == "not held"
+    seeds = {"baseline": (50.0, 50.0), "elmo": (51.0, 56.0)}
+    unsure = replace(row("sentiment", 50.0, 53.5), scores=seeds)
+    assert "within the spread of seeds" in table_1_tasks.claims([unsure])[1].checks[0].evidence
 
 
 def test_table_2() -> None:
@@ -82,14 +86,38 @@ def test_figure_1_compares_a_fraction_with_ten_times_as_much() -> None:
         CurvePoint(1.0, 1000, 2, scores(75.0), scores(80.0)),
     ]
     curve = LearningCurve("semantic_roles", "f1", points, EpochsNeeded(75.0, 9, 3))
-    tenth, earlier = figure_1_learning_curve.claims([curve])
-    assert [check.subject for check in tenth.checks] == [
-        "semantic roles, 1% against 10%",
-        "semantic roles, 10% against 100%",
+    papers, others, _, earlier = figure_1_learning_curve.claims([curve])
+    assert [(check.subject, check.held) for check in papers.checks] == [("semantic roles, 1% against 10%", True)]
+    assert [(check.subject, check.held) for check in others.checks] == [("semantic roles, 10% against 100%", False)]
+    assert others.source == "not in the paper" and earlier.verdict == "held"
+    papers, others, *_ = figure_1_learning_curve.claims([replace(curve, task="entailment")])
+    assert not papers.checks and len(others.checks) == 2, "the paper has this comparison for semantic roles alone"
+    never = replace(curve, epochs=EpochsNeeded(75.0, 9, None))
+    assert figure_1_learning_curve.claims([never])[3].verdict == "not held"
+
+
+def test_figure_1_notes_epochs_within_the_spread() -> None:
+    point = CurvePoint(1.0, 1000, 9, scores(75.0), scores(80.0))
+    for std, noted in ((0.5, False), (2.0, True)):
+        curve = LearningCurve("semantic_roles", "f1", [point], EpochsNeeded(75.0, 9, 8, std))
+        evidence = figure_1_learning_curve.claims([curve])[3].checks[0].evidence
+        assert ("within the spread of seeds" in evidence) == noted
+
+
+def test_the_gain_for_little_data_ignores_shares_at_the_floor() -> None:
+    floor = CurvePoint(0.001, 1, 8, scores(40.0), scores(40.5))
+    points = [
+        floor,
+        CurvePoint(0.1, 100, 6, scores(60.0), scores(70.0)),
+        CurvePoint(1.0, 1000, 2, scores(75.0), scores(80.0)),
     ]
-    assert [check.held for check in tenth.checks] == [True, False] and earlier.verdict == "held"
-    never = LearningCurve("semantic_roles", "f1", points, EpochsNeeded(75.0, 9, None))
-    assert figure_1_learning_curve.claims([never])[1].verdict == "not held"
+    epochs = EpochsNeeded(75.0, 9, 3)
+    _, _, gain, _ = figure_1_learning_curve.claims([LearningCurve("entailment", "accuracy", points, epochs)])
+    (check,) = gain.checks
+    assert check.held and check.subject == "entailment, 10% against 100%"
+    assert check.evidence == "gain with 0.1%: +0.50 (floor), 10%: +10.00, 100%: +5.00"
+    flat = LearningCurve("entailment", "accuracy", [floor, *points[2:]], epochs)
+    assert not figure_1_learning_curve.claims([flat])[2].checks, "one share above the floor compares with nothing"
 
 
 def test_figure_2() -> None:
@@ -98,6 +126,11 @@ def test_figure_2() -> None:
         MixRow("sentiment", "output", (0.1, 0.3, 0.6), (0, 0, 0), 1.0, 1),
     ]
     assert [claim.verdict for claim in figure_2_mix_weights.claims(rows)] == ["held", "not held"]
+    unsure = MixRow("sentiment", "input", (0.3, 0.4, 0.3), (0.1, 0.2, 0.1), 1.0, 3)
+    (check,) = figure_2_mix_weights.claims([unsure])[0].checks
+    assert check.held and check.evidence == (
+        "tokens 0.300 ± 0.100, LSTM 1 0.400 ± 0.200, LSTM 2 0.300 ± 0.100; within the spread of seeds"
+    )
     one_layer = [MixRow("sentiment", place, (1.0,), (0,), 1.0, 1) for place in ("input", "output")]
     assert known(figure_2_mix_weights.claims(one_layer)) == (), "one layer alone has nothing to weigh"
 

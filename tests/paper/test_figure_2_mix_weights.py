@@ -107,7 +107,7 @@ def test_the_heat_map_has_labels_and_numbers() -> None:
     assert [text.get_text() for text in axis.get_yticklabels()] == ["sentiment, input", "question answering, output"]
     assert [text.get_text() for text in axis.get_xticklabels()] == ["tokens", "LSTM 1", "LSTM 2"]
     shown = {text.get_text(): text.get_color() for text in axis.texts}
-    assert shown["0.70"] == "white" and shown["0.10"] == "black", "readable on its shade"
+    assert shown["0.700"] == "white" and shown["0.100"] == "black", "readable on its shade"
 
 
 def test_models_with_different_numbers_of_layers_are_refused(tmp_path: Path) -> None:

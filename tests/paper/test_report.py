@@ -3,11 +3,13 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from elmo.errors import ConfigError
+from elmo.paper.plan import Plan
 from elmo.paper.report import make_report
 from elmo.paper.study import Study
 
@@ -56,8 +58,18 @@ def test_a_full_report_and_a_second_one_from_its_runs(make_study: MakeStudy, tmp
 def test_one_part_and_an_unknown_part(make_study: MakeStudy, tmp_path: Path) -> None:
     report = make_report(make_study(), tmp_path / "report", parts=("table-5",))
     assert [section.title[:7] for section in report.sections] == ["Table 5"]
+    assert len(report.intro) == 1, "no line about task models: none was trained"
     with pytest.raises(ConfigError, match="Unknown part of a report 'table-9'"):
         make_report(make_study(), tmp_path / "report", parts=("table-9",))
+
+
+def test_the_introduction_names_the_settings_of_trained_tasks_only(
+    make_study: MakeStudy, small_plan: Plan, tmp_path: Path
+) -> None:
+    changes = {"entailment": ("training.epochs=1",), "semantic_roles": ("training.epochs=3",)}
+    study = make_study(plan=replace(small_plan, task_settings=changes))
+    intro = make_report(study, tmp_path / "report", parts=("figure-1",)).intro
+    assert "1 seed. Changed: entailment: " in intro[1] and "semantic roles" not in intro[1]
 
 
 def test_a_report_without_data_lists_missing_files(make_study: MakeStudy, data: Path, tmp_path: Path) -> None:

@@ -72,6 +72,26 @@ def test_a_limit_counts_sentences_like_the_command(make_study: MakeStudy, data: 
     assert "--limit 4" in section.commands[0] and _run(study)["occurrences"] == 12
 
 
+def test_senses_are_compared_within_a_part_of_speech(make_study: MakeStudy, data: Path) -> None:
+    corpus, gold = data / "wsd" / "semcor.data.xml", data / "wsd" / "semcor.gold.key.txt"
+    verbs = "".join(
+        f'<sentence id="v{number}"><instance id="v{number}" lemma="bank" pos="VERB">bank</instance><wf>left</wf>'
+        "</sentence>"
+        for number in range(3)
+    )
+    corpus.write_text(corpus.read_text().replace("</text>", f"{verbs}</text>"))
+    gold.write_text(gold.read_text() + "".join(f"v{number} bank%2:38:00::\n" for number in range(3)))
+    study = make_study()
+    section = make(study)
+    found = _run(study)
+    senses = [each["sense"] for each in found["asked"]]  # type: ignore[attr-defined]
+    assert senses == ["bank%1:17:00::", "bank%1:14:01::"], "the most frequent sense is a verb, the examples are nouns"
+    assert found["chance"] == 100 * (2 + 3) / 6, "the most frequent noun and the most frequent verb"
+    assert [row[1] for row in section.tables[0].rows if row[1]] == senses, "without glosses the keys are shown"
+    gold.write_text(gold.read_text().replace("bank%1:14:01::", "bank%4:02:00::"))
+    assert "at least two of one part of speech" in make_part("table-4", study).missing[0]
+
+
 def test_a_part_without_its_data_is_left_out(make_study: MakeStudy, data: Path, tmp_path: Path) -> None:
     shutil.rmtree(data / "wsd" / "Evaluation_Datasets")
     (data / "ud" / "EWT" / "x-dev.conllu").write_text("# nothing but a comment\n")

@@ -13,6 +13,7 @@ Sentences are read one by one, so a corpus needs no memory. Left out: what the k
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ from typing import Any
 
 from elmo.errors import InputError
 from elmo.explore.files import find_file, opened_folder
+from elmo.explore.wordnet import SENSE_KEY
 from elmo.tasks.reading import bad_line, numbered_lines, plain_token
 from elmo.text.inputs.files import COMPRESSED_SUFFIXES, ReadProgress, Source, read_pieces
 
@@ -141,7 +143,7 @@ def read_gold(path: str | Path) -> dict[str, tuple[str, ...]]:
     gold = {}
     for line, text in numbered_lines(path):
         name, *keys = text.split() or [""]
-        if not keys or not all("%" in key for key in keys):
+        if not keys or not all(re.fullmatch(SENSE_KEY, key) for key in keys):
             raise bad_line(path, line, repr(text), "an instance id and its sense keys")
         gold[name] = tuple(keys)
     return gold

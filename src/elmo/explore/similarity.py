@@ -150,7 +150,7 @@ def draw_word(word_map: WordMap, *, meanings: Mapping[str, str] | None = None) -
         _draw_layer(axis, layer, labels=labels, styles=styles, names=names)
     handles, texts = axes[0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower left", ncols=1, frameon=False, fontsize=9, alignment="left")
-    figure.suptitle(f"Occurrences of “{word_map.word}”, {len(labels)} in all, by layer", fontsize=12)
+    figure.suptitle(f"{len(labels)} occurrences of “{word_map.word}”, by layer", fontsize=12)
     return figure
 
 

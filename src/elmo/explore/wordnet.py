@@ -21,7 +21,9 @@ from elmo.tasks.reading import bad_line, numbered_lines
 
 # The number after the % of a sense key. 5 is a satellite adjective: another spelling of "adjective" in the database.
 _PART_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
-_LINE = re.compile(r"(\S+%[1-5]:[^\s%]*)\s+([0-9]{1,10})\s+([0-9]{1,9})\s+[0-9]{1,9}\s*")
+SENSE_KEY = r"\S+%[1-5]:[^\s%]*"
+"""The pattern of a sense key, such as bank%1:14:00::."""
+_LINE = re.compile(rf"({SENSE_KEY})\s+([0-9]{{1,10}})\s+([0-9]{{1,9}})\s+[0-9]{{1,9}}\s*")
 _DATA_FILE = {"NOUN": "data.noun", "VERB": "data.verb", "ADJ": "data.adj", "ADV": "data.adv"}
 # How other corpora write the four parts of speech.
 _TAGS = {"n": "NOUN", "v": "VERB", "a": "ADJ", "s": "ADJ", "r": "ADV"}

@@ -22,6 +22,11 @@ from elmo.tasks.scores import MeanAndStd, over_seeds
 PLACES = {"input": "input", "both": "input and output", "output": "output"}
 """The places of ELMo in a task model, for readers."""
 
+CHOSEN_ON_DEV = (
+    "A preset's place and dropout may have been chosen by the score of the model with ELMo on the same development set."
+)
+"""A remark for the tables whose baselines or variants got no such choice."""
+
 Train = Callable[[Sequence[Run]], list[Result]]
 """Returns the results of runs, as `elmo.tasks.runs.Trainer` does."""
 

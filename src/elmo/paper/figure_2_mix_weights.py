@@ -20,16 +20,27 @@ from typing import Any
 from elmo.errors import InputError
 from elmo.explore.plots import new_figure
 from elmo.paper.data import MissingDataError
-from elmo.paper.section import Check, Claim, Section, Table, draw, not_chosen, plain_name, seeds_text
+from elmo.paper.section import (
+    Check,
+    Claim,
+    Section,
+    Table,
+    draw,
+    not_chosen,
+    plain_name,
+    score_text,
+    seeds_text,
+    within_spread,
+)
 from elmo.paper.study import Study
 from elmo.paper.table_1_tasks import run_folder
 from elmo.storage.json_file import read_json
 from elmo.tasks.catalog import paper_tasks
 from elmo.tasks.job import RESULTS_FILE
 from elmo.tasks.runs import UNFINISHED, TaskSetup
-from elmo.tasks.scores import over_seeds
+from elmo.tasks.scores import MeanAndStd, over_seeds
 
-TRAINS_TASKS = True
+TASKS = "tasks"
 
 _RESULTS_KEYS = {"task", "headline", "place", "seeds", "settings"}
 """These keys distinguish our results.json from other files of that name."""
@@ -54,6 +65,12 @@ class MixRow:
     @property
     def label(self) -> str:
         return f"{plain_name(self.task)}, {self.place}" + (f" ({self.note})" if self.note else "")
+
+    @property
+    def shown(self) -> list[str]:
+        """The weights for readers, with their standard deviations if there are several seeds."""
+        pairs = zip(self.weights, self.spread, strict=True)
+        return [score_text(MeanAndStd(weight, std), decimals=3) for weight, std in pairs]
 
 
 def layer_labels(num_layers: int) -> list[str]:
@@ -118,7 +135,7 @@ def make(study: Study) -> Section:
 
     found, missing = study.each(study.plan.tasks, measure)
     rows = [row for each in found for row in each]
-    note = f"The models of table 1. {seeds_text(study.plan.seeds, 'Means')}"
+    note = f"The models of table 1. {seeds_text(study.plan.seeds)}"
     folders = dict.fromkeys(str(run_folder(row.task)) for row in rows)
     commands = [shlex.join(["elmo", "paper", "weights", *folders])] if rows else []
     left_out = not_chosen([task.name for task in paper_tasks()], study.plan.tasks, "--tasks")
@@ -132,12 +149,13 @@ def section(rows: Sequence[MixRow], note: str) -> Section:
     )
     table = Table(
         ("task and place", *layer_labels(len(rows[0].weights)), "gamma") if rows else (),
-        tuple((row.label, *(f"{weight:.3f}" for weight in row.weights), f"{row.gamma:.2f}") for row in rows),
+        tuple((row.label, *row.shown, f"{row.gamma:.2f}") for row in rows),
         note,
     )
     return Section(
         "Figure 2: the weight of each layer",
-        "In the paper, the first LSTM layer has the largest weight at the input; at the output they are balanced.",
+        "In the paper, the first LSTM layer has the largest weight at the input; at the output they are balanced."
+        + (f" All weights of a place are 1/{len(rows[0].weights)} before the training." if rows else ""),
         tables=(table,) if rows else (),
         figures=figures,
         claims=claims(rows),
@@ -148,19 +166,31 @@ def section(rows: Sequence[MixRow], note: str) -> Section:
 def claims(rows: Sequence[MixRow]) -> list[Claim]:
     """The paper's claims about the weights."""
 
-    def shown(row: MixRow) -> str:
-        named = zip(layer_labels(len(row.weights)), row.weights, strict=True)
-        return ", ".join(f"{name} {weight:.2f}" for name, weight in named)
-
     mixed = [row for row in rows if len(row.weights) > 1]
-    inputs = tuple(
-        Check(row.label, row.weights[1] == max(row.weights), shown(row)) for row in mixed if row.place == "input"
-    )
-    outputs = tuple(Check(row.label, max(row.weights) < 0.5, shown(row)) for row in mixed if row.place == "output")
+    inputs = tuple(_first_lstm_is_largest(row) for row in mixed if row.place == "input")
+    outputs = tuple(_no_layer_has_half(row) for row in mixed if row.place == "output")
     return [
         Claim("At the input the first LSTM layer has the largest weight", "figure 2", inputs),
         Claim("At the output the weights are balanced: no layer has half", "figure 2", outputs),
     ]
+
+
+def _first_lstm_is_largest(row: MixRow) -> Check:
+    first, largest = row.weights[1], max(row.weights)
+    rival = max((layer for layer in range(len(row.weights)) if layer != 1), key=lambda layer: row.weights[layer])
+    remark = within_spread(first - row.weights[rival], row.spread[1], row.spread[rival])
+    return Check(row.label, first == largest, _named_weights(row) + remark)
+
+
+def _no_layer_has_half(row: MixRow) -> Check:
+    largest = max(row.weights)
+    remark = within_spread(0.5 - largest, row.spread[row.weights.index(largest)])
+    return Check(row.label, largest < 0.5, _named_weights(row) + remark)
+
+
+def _named_weights(row: MixRow) -> str:
+    named = zip(layer_labels(len(row.weights)), row.shown, strict=True)
+    return ", ".join(f"{name} {weight}" for name, weight in named)
 
 
 def draw_mixes(rows: Sequence[MixRow]) -> Any:
@@ -172,7 +202,7 @@ def draw_mixes(rows: Sequence[MixRow]) -> Any:
     image = axis.imshow([row.weights for row in rows], cmap="Greys", vmin=0, vmax=1, aspect="auto")
     for y, row in enumerate(rows):
         for x, weight in enumerate(row.weights):
-            axis.text(x, y, f"{weight:.2f}", ha="center", va="center", fontsize=9, color=_ink(weight))
+            axis.text(x, y, f"{weight:.3f}", ha="center", va="center", fontsize=9, color=_ink(weight))
     axis.set_xticks(range(num_layers), layer_labels(num_layers), fontsize=9)
     axis.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=9)
     axis.set_xticks([x - 0.5 for x in range(1, num_layers)], minor=True)

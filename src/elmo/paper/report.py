@@ -9,7 +9,7 @@ takes the finished results from the store.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 import elmo.paper
 from elmo.errors import InputError, check_choice
 from elmo.paper.page import as_html
+from elmo.paper.plan import Plan
 from elmo.paper.section import PaperReport, Section, plain_name, report_markdown
 from elmo.paper.study import Study
 from elmo.provenance import Provenance, collect
@@ -27,9 +28,10 @@ from elmo.storage.atomic import write_atomic
 def part_names() -> list[str]:
     """The parts of a report, in the order of their computation: those without training come first.
 
-    A part is a file `table_N_NAME.py` or `figure_N_NAME.py` in this folder with a function `make`.
+    A part is a file `table_N_NAME.py` or `figure_N_NAME.py` in this folder with a function `make` and a constant
+    `TASKS`: the field of the plan that names the tasks it trains, or None if it trains none.
     """
-    return sorted(_files(), key=lambda name: (_module(name).TRAINS_TASKS, name.startswith("figure"), name))
+    return sorted(_files(), key=lambda name: (_module(name).TASKS is not None, name.startswith("figure"), name))
 
 
 def _files() -> dict[str, str]:
@@ -60,7 +62,7 @@ def make_report(study: Study, folder: Path, *, parts: Sequence[str] | None = Non
 def make_part(name: str, study: Study) -> Section:
     """A table or figure; without its data, the reason."""
     module = _module(name)
-    if module.TRAINS_TASKS:
+    if module.TASKS:
         return module.make(study)  # reports missing data for each task
     try:
         return module.make(study)
@@ -87,11 +89,6 @@ def write_figures(section: Section, folder: Path) -> list[Path]:
 
 def _report(study: Study, done: dict[str, Section], provenance: Provenance) -> PaperReport:
     config = study.bilm.config
-    plan = study.plan
-    changed = {plain_name(task): plan.settings_of(task) for task in plan.task_settings}
-    if plan.overrides:
-        changed["all tasks"] = plan.overrides
-    settings = "; ".join(f"{task}: {', '.join(changes)}" for task, changes in changed.items())
     # A model keeps its name while it is trained further: the number of training tokens distinguishes its reports.
     seen = f", {tokens / 1e6:.1f} M tokens seen" if (tokens := study.bilm.card.get("tokens_seen")) else ""
     intro = (
@@ -99,12 +96,25 @@ def _report(study: Study, done: dict[str, Section], provenance: Provenance) -> P
         f"{config.lstm.projection_dim}, {config.lstm.num_layers} layers{seen}), beside the paper's numbers. The "
         "paper's biLM is larger and was trained on more text, and most data here are different: compare directions and "
         "error reductions.",
-        f"Task models: the {plan.preset} presets, {plan.seeds} seed{'s' * (plan.seeds > 1)}."
-        + (f" Changed: {settings}." if settings else ""),
+        *_task_models(study.plan, done),
     )
     # Tables come first, then figures.
     order = sorted(done, key=lambda name: (name.startswith("figure"), name))
     return PaperReport("The paper's results, reproduced", intro, tuple(done[name] for name in order), provenance)
+
+
+def _task_models(plan: Plan, parts: Iterable[str]) -> list[str]:
+    """The presets, seeds and changed settings of the tasks that the parts train; empty if they train none."""
+    fields = [field for name in parts if (field := _module(name).TASKS)]
+    if not fields:
+        return []
+    trained = {task for field in fields for task in getattr(plan, field)}
+    changed = {plain_name(task): plan.settings_of(task) for task in plan.task_settings if task in trained}
+    if plan.overrides:
+        changed["all tasks"] = plan.overrides
+    settings = "; ".join(f"{task}: {', '.join(changes)}" for task, changes in changed.items())
+    text = f"Task models: the {plan.preset} presets, {plan.seeds} seed{'s' * (plan.seeds > 1)}."
+    return [text + (f" Changed: {settings}." if settings else "")]
 
 
 def _plain(report: PaperReport) -> dict[str, Any]:

@@ -122,14 +122,22 @@ def higher(
 
 def against(one: MeanAndStd, other: MeanAndStd, names: tuple[str, str]) -> str:
     """Both scores as evidence, with a remark if they differ by less than the standard deviation."""
-    std = max(one.std, other.std)
-    within = "; within the spread of seeds" if std and abs(one.mean - other.mean) < std else ""
-    return f"{names[0]}: {score_text(one)}; {names[1]}: {score_text(other)}{within}"
+    remark = within_spread(one.mean - other.mean, one.std, other.std)
+    return f"{names[0]}: {score_text(one)}; {names[1]}: {score_text(other)}{remark}"
 
 
-def score_text(score: MeanAndStd) -> str:
+def within_spread(difference: float, *stds: float) -> str:
+    """A remark for the evidence if a difference is smaller than the largest standard deviation over seeds.
+
+    >>> within_spread(0.1, 0.2, 0.3), within_spread(0.4, 0.2, 0.3), within_spread(0.0, 0.0)
+    ('; within the spread of seeds', '', '')
+    """
+    return "; within the spread of seeds" if abs(difference) < max(stds) else ""
+
+
+def score_text(score: MeanAndStd, *, decimals: int = 2) -> str:
     """`84.80 ± 0.21`, or only the mean for a single seed."""
-    return f"{score.mean:.2f} ± {score.std:.2f}" if score.std else f"{score.mean:.2f}"
+    return " ± ".join(f"{value:.{decimals}f}" for value in (score.mean, score.std)[: 1 + bool(score.std)])
 
 
 def published(score: float) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from elmo.paper.ablation import Train
+from elmo.paper.ablation import CHOSEN_ON_DEV, PLACES, Train
 from elmo.paper.section import (
     Check,
     Claim,
@@ -27,14 +27,16 @@ from elmo.paper.section import (
     published,
     score_text,
     seeds_text,
+    within_spread,
 )
 from elmo.paper.study import Study
 from elmo.tasks.catalog import find_task, paper_tasks
+from elmo.tasks.layers.elmo_input import ElmoSettings
 from elmo.tasks.runs import Result, TaskSetup
 from elmo.tasks.scores import MeanAndStd, over_seeds
 from elmo.tasks.task import PaperRow
 
-TRAINS_TASKS = True
+TASKS = "tasks"
 
 PUBLISHED = ("baseline", "elmo", "reduction")
 """The paper's numbers of a task."""
@@ -57,6 +59,8 @@ class TableRow:
     """Of every seed, by arm."""
     dev_is_test: bool = False
     """The best epoch was chosen on the test set."""
+    added: ElmoSettings | None = None
+    """How ELMo is added."""
 
     @property
     def seeds(self) -> int:
@@ -69,8 +73,13 @@ class TableRow:
     @property
     def reduction(self) -> float:
         """The reduction of the baseline's error by ELMo, in percent."""
-        error = 100 - self.baseline.mean
-        return 100 * self.absolute / error if error else 0.0
+        return _reduction(self.baseline.mean, self.elmo.mean)
+
+    @property
+    def reduction_std(self) -> float:
+        """The standard deviation of the reduction over seeds."""
+        pairs = list(zip(self.scores.get("baseline", ()), self.scores.get("elmo", ()), strict=True))
+        return over_seeds([_reduction(*pair) for pair in pairs]).std if pairs else 0.0
 
     @property
     def total_seconds(self) -> float:
@@ -101,7 +110,7 @@ class TableRow:
 def compare_arms(setup: TaskSetup, train: Train) -> TableRow:
     """A task's row."""
     row = row_of(setup.task, *setup.by_arm(train(setup.both_arms())))
-    return replace(row, dev_is_test=setup.files.dev == setup.files.test)
+    return replace(row, dev_is_test=setup.files.dev == setup.files.test, added=setup.settings().elmo)
 
 
 def compare(study: Study) -> tuple[list[TableRow], tuple[str, ...]]:
@@ -142,7 +151,7 @@ def section(rows: Sequence[TableRow], note: str = "") -> Section:
     seeds = seeds_text(rows[0].seeds) if rows else ""
     notes = (
         f"On the test sets. {seeds} Seconds: of one seed, including the evaluation on the development set; in brackets "
-        f"those of the biLM, which computes its layers once for all seeds. {note}"
+        f"those of the biLM, which computes its layers once for all seeds. {_how_added(rows)}{note}"
     ).strip()
     return Section(
         "Table 1: six tasks, without and with ELMo",
@@ -153,6 +162,16 @@ def section(rows: Sequence[TableRow], note: str = "") -> Section:
         seconds=sum(row.total_seconds for row in rows) if rows else None,
         is_sum_of_runs=True,
     )
+
+
+def _how_added(rows: Sequence[TableRow]) -> str:
+    """Where ELMo is put in, lambda and dropout of each task."""
+    known = [
+        f"{plain_name(row.task)}: {PLACES[added.place]}, lambda {added.penalty:g}, dropout {added.dropout:g}"
+        for row in rows
+        if (added := row.added) is not None
+    ]
+    return f"ELMo is added at these places: {'; '.join(known)}. {CHOSEN_ON_DEV} " if known else ""
 
 
 def _without_test_set(rows: Sequence[TableRow]) -> str:
@@ -167,7 +186,8 @@ def claims(rows: Sequence[TableRow]) -> list[Claim]:
         Check(
             plain_name(row.task),
             row.reaches_paper,
-            f"{row.reduction:.1f}% of the error, in the paper {row.paper.reduction:g}%",
+            f"{row.reduction:.1f}% of the error, in the paper {row.paper.reduction:g}%"
+            + within_spread(row.reduction - row.paper.reduction, row.reduction_std),
         )
         for row in rows
         if row.paper is not None
@@ -194,6 +214,11 @@ def row_of(name: str, baseline: Sequence[Result], elmo: Sequence[Result]) -> Tab
         paper=find_task(name).paper,
         scores=scores,
     )
+
+
+def _reduction(baseline: float, elmo: float) -> float:
+    """In percent of the baseline's error."""
+    return 100 * (elmo - baseline) / (100 - baseline) if baseline < 100 else 0.0
 
 
 def _bilm_seconds(run: Result) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from elmo.paper.ablation import AblationTable, Order, Variant
 
-TRAINS_TASKS = True
+TASKS = "ablated"
 
 BASELINE, LAST, AVERAGE = "no ELMo", "last only", "all, lambda 1"
 ALL, FIRST_TWO = "all, lambda 0.001", "first two, lambda 0.001"

@@ -38,7 +38,7 @@ from elmo.paper.sense_centroids import SenseCentroids, Whitening
 from elmo.paper.study import Study
 from elmo.storage.digest import content_digest
 
-TRAINS_TASKS = False
+TASKS = None
 
 TITLE = "Table 5: word senses by nearest neighbour"
 FIRST_SENSE = "WordNet first sense"
