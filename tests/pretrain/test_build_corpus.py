@@ -187,7 +187,7 @@ def test_lines_are_held_out_through_all_files_and_empty_lines_do_not_count(tmp_p
 
 def test_too_few_lines_to_hold_one_out(tmp_path: Path) -> None:
     source = write(tmp_path / "a.txt", "a\nb\n")
-    with pytest.raises(InputError, match=r"Every 20th line is held out.*--heldout"):
+    with pytest.raises(InputError, match=r"data\.hold_out is 20, but .*a\.txt has fewer than 20 lines.*--heldout"):
         open_or_build(tmp_path / "corpus", DataSettings(train=(source,), hold_out=20))
 
 

@@ -136,7 +136,7 @@ def test_wrong_method_and_wrong_kind(server: Server) -> None:
                 server.url + route, content=b'{"inputs": "a", "input": "a"}', headers=headers, timeout=60
             )
             said = str(answer.json()["error"])
-            assert answer.status_code == 415 and "send the header Content-Type: application/json" in said
+            assert answer.status_code == 415 and "no header Content-Type: application/json" in said
 
 
 def test_too_large(server: Server) -> None:

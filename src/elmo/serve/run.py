@@ -56,6 +56,8 @@ def run(settings: ServeSettings, *, announce: Callable[[str], None] = lambda add
     port = sock.getsockname()[1]
     address = f"http://{_openable(settings.host)}:{port}"
     facts = {"address": address, "host": settings.host, "workers": settings.workers, "pid": os.getpid()}
+    for name in STOP_SIGNALS:  # whoever reads the address may stop the service before its models are open
+        signal.signal(name, lambda *_: _leave(0))
     log.info("listening", extra={"facts": facts})
     announce(address)
     if settings.api_key is None and not is_loopback(settings.host):
