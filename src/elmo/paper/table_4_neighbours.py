@@ -2,7 +2,8 @@
 
 The paper's word is *play*. Here two of its occurrences in SemCor, in different senses of one part of speech (nouns, as
 the paper's, if there are two such senses), are shown with the nearest occurrences of any word, beside the nearest words
-of its static vector.
+of its static vector. The second sense is from another lexicographer file of WordNet than the first, if there is one:
+"a play in the theatre" and "a play in a game", not two sorts of the first.
 
     right  = percent of the word's occurrences whose nearest other occurrence has the same sense
     chance = percent of them in the most frequent sense of their own part of speech
@@ -88,7 +89,8 @@ def make(study: Study) -> Section:
     vectors = ("--static", static) if static else ()
     return Section(
         TITLE,
-        f"Two occurrences of “{word}” in {text}, in different senses of one part of speech, and the nearest of "
+        f"Two occurrences of “{word}” in {text}, in different senses of one part of speech (from different "
+        "lexicographer files of WordNet, if possible), and the nearest of "
         f"{found['occurrences']:,} occurrences of any word on the biLM's highest layer. The nearest words of the "
         f"{of_word} of “{word}” are {words}.",
         tables=(Table(("asked", "its sense", "cosine", "nearest"), rows),),
@@ -172,12 +174,23 @@ def measure(study: Study, corpus: Path, static: str | None) -> dict[str, Any]:
 
 
 def _examples(senses: Counter[str]) -> list[str]:
-    """The two most frequent senses of one part of speech: of nouns, else of the word's most frequent senses."""
+    """Two frequent senses of one part of speech: of nouns, else of the word's most frequent senses."""
     by_part: dict[str, list[str]] = {}
     for sense, _ in senses.most_common():
         by_part.setdefault(part_of_speech(sense), []).append(sense)
-    pairs = {part: ranked[:2] for part, ranked in by_part.items() if len(ranked) > 1}
+    pairs = {part: _two_of(ranked) for part, ranked in by_part.items() if len(ranked) > 1}
     return pairs.get("NOUN") or next(iter(pairs.values()), [])
+
+
+def _two_of(ranked: Sequence[str]) -> list[str]:
+    """The first sense, and the next one from another lexicographer file, else the second."""
+    first, *others = ranked
+    return [first, next((sense for sense in others if _file(sense) != _file(first)), others[0])]
+
+
+def _file(sense: str) -> str:
+    """The number of the lexicographer file in a sense key: 17 in bank%1:17:00::."""
+    return sense[sense.rindex("%") :].split(":")[1]
 
 
 def _share_of_most_frequent(senses: Counter[str]) -> float:
