@@ -96,6 +96,7 @@ def test_wrong_arguments_get_one_sentence(data: Path, tmp_path: Path) -> None:
         (["--data", str(data), "--only", "table-9"], "elmo: Unknown part of a report 'table-9'"),
         (["--data", str(data), "--tasks", "senses"], "elmo: There is no task 'senses'"),
         (["--data", str(data), "--ablate", "senses"], "elmo: There is no task 'senses'"),
+        (["--data", str(data), "--curves", "senses"], "elmo: There is no task 'senses'"),
     ):
         result = subprocess.run(command(*arguments, "-o", str(tmp_path / "report")), capture_output=True, text=True)
         assert result.returncode == 2 and result.stderr.startswith(message) and result.stderr.count("\n") == 1

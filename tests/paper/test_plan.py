@@ -23,6 +23,11 @@ def test_other_tasks_may_be_ablated_and_table_1_has_all() -> None:
         Plan().ablating(["sentimant"])
 
 
+def test_figure_1_may_have_tasks_of_its_own() -> None:
+    plan = Plan().ablating(["sentiment", "named_entities"]).with_curves(["sentiment"])
+    assert (plan.ablated, plan.curves) == (("sentiment", "named_entities"), ("sentiment",))
+
+
 def test_vectors_need_an_epoch(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     path.write_text("vectors_epochs = 0\n")

@@ -131,7 +131,7 @@ def make(study: Study) -> Section:
         return study.command("paper samples", curve.task, *options, without="training.fraction")
 
     curves, missing = study.each(plan.curves, measure)
-    left_out = not_chosen(_PAPERS_TASKS, plan.curves, "--ablate")
+    left_out = not_chosen(_PAPERS_TASKS, plan.curves, "--curves")
     return section(curves).made([command(curve) for curve in curves], (*missing, *left_out))
 
 

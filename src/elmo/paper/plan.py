@@ -71,6 +71,10 @@ class Plan:
         tasks = _tasks(names)
         return replace(self, ablated=tasks, curves=tasks)
 
+    def with_curves(self, names: Iterable[str]) -> Plan:
+        """The same plan with other tasks in figure 1."""
+        return replace(self, curves=_tasks(names))
+
     def settings_of(self, task: str) -> tuple[str, ...]:
         """A task's overrides; the user's own replace the plan's."""
         changes = (*self.task_settings.get(task, ()), *self.overrides)

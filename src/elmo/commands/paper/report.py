@@ -31,6 +31,10 @@ class PlanOptions:
         str | None,
         typer.Option(help="The tasks of tables 2 and 3 and figure 1, separated by commas. Default: the paper's."),
     ] = None
+    curves: Annotated[
+        str | None,
+        typer.Option(help="The tasks of figure 1, separated by commas. Default: those of --ablate, or the paper's."),
+    ] = None
     overrides: options.Overrides = None
 
     def plan(self) -> Plan:
@@ -42,7 +46,8 @@ class PlanOptions:
         plan = quick_plan(self.seeds or 1) if self.quick else Plan(preset=self.preset, seeds=self.seeds or 3)
         plan = replace(plan, overrides=tuple(self.overrides or ()))
         plan = plan.comparing(options.separated(self.tasks)) if self.tasks else plan
-        return plan.ablating(options.separated(self.ablate)) if self.ablate else plan
+        plan = plan.ablating(options.separated(self.ablate)) if self.ablate else plan
+        return plan.with_curves(options.separated(self.curves)) if self.curves else plan
 
 
 @dataclass(frozen=True)
