@@ -20,7 +20,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from elmo.scale.arrow import ArrowSettings
-from elmo.scale.job import embed_here, plan_job
+from elmo.scale.job import JobOptions, embed_here, plan_job
 
 TEXT = Path(__file__).parent / "text" / "wikipedia.txt"
 CASES: dict[str, dict[str, object]] = {
@@ -38,7 +38,8 @@ def measure(model: str | None, settings: dict[str, object], folder: str) -> dict
     text.write_bytes(TEXT.read_bytes() * 2)
     out = Path(folder) / "out"
     chosen = ArrowSettings(model, **settings)  # type: ignore[arg-type]
-    plan = plan_job(chosen, [str(text)], str(out), partition_bytes=TEXT.stat().st_size, overwrite=True)
+    options = JobOptions(partition_bytes=TEXT.stat().st_size, overwrite=True)
+    plan = plan_job(chosen, [str(text)], str(out), options)
     _, report = embed_here(plan.job, plan.todo)
     return {
         "tokens_per_second": report.num_tokens / report.seconds,
