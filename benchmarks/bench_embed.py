@@ -39,6 +39,8 @@ TEXT = HERE / "text" / "wikipedia.txt"
 SIZES = {"full": "original", "small": "small"}
 """Our names for the two sizes, and those of peers/random_weights.py."""
 PRECISIONS = ("float32", "float16", "bfloat16", "int8")
+COMPARED = ("float32", "float16", "int8")
+"""The precisions that are compared with AllenNLP; `--precisions` measures all."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,8 @@ def prepare_peer(scratch: Path, sizes: Iterable[str] = SIZES) -> None:
     for size in sizes:
         if not (scratch / size / "weights.hdf5").exists():
             _say(f"making random weights: {size}")
-            script = [sys.executable, HERE / "peers" / "random_weights.py", SIZES[size], scratch / size]
-            subprocess.run(script, check=True, stdout=subprocess.DEVNULL)
+            script = HERE / "peers" / "random_weights.py"
+            subprocess.run([sys.executable, script, SIZES[size], scratch / size], check=True, stdout=subprocess.DEVNULL)
 
 
 class Bench:
@@ -106,8 +108,6 @@ class Bench:
         self.plan, self.arguments = plan, arguments
         self.scratch: Path = arguments.scratch.resolve()
         self.worst_disturbance = 0.0
-        self.precisions: list[str] = []
-        """Besides float32; known after `prepare`."""
 
     def prepare(self) -> None:
         """AllenNLP's environment and the weights, unless an earlier run made them."""
@@ -115,7 +115,6 @@ class Bench:
         for size in SIZES:
             if not (self._native(size) / "config.json").exists():
                 self.ours("convert", size, into=self._native(size))
-        self.precisions = self.ours("precisions", "small")["lower_precisions"]
 
     def _native(self, size: str) -> Path:
         return self.scratch / f"{size}-native"
@@ -159,7 +158,7 @@ class Bench:
             _say(f"for the report, measure the rest: --sizes {' '.join(missing)}")
             return None
         results: Results = {size: json.loads(self._figures_file(size).read_text()) for size in SIZES}
-        results["precisions"] = self._cosines(self.precisions)
+        results["precisions"] = self._cosines(COMPARED[1:])
         disturbance = max(self.worst_disturbance, *(results[size]["worst_disturbance"] for size in SIZES))
         results |= {"worst_disturbance": round(disturbance, 3), "quiet_share": QUIET_SHARE}
         return results
@@ -206,7 +205,7 @@ class Bench:
                 "first_vectors_seconds": peer["first_vectors_seconds"],
             },
         }
-        for precision in ("float32", *self.precisions):
+        for precision in COMPARED:
             name = {"float32": "fp32", "float16": "fp16"}.get(precision, precision)
             found[name] = {
                 "tokens_per_second": self.ours("bulk", size, precision=precision, **bulk)["tokens_per_second"],
@@ -221,8 +220,7 @@ class Bench:
 
     def _latency(self, size: str | None, precision: str, cache: str) -> dict[str, Any]:
         runs = self.plan.latency_runs[size or "small"]
-        options = {"precision": precision, "cache": cache, "sentences": 128, "runs": runs}
-        measured = self.ours("latency", size, **options)
+        measured = self.ours("latency", size, precision=precision, cache=cache, sentences=128, runs=runs)
         return {"p50": measured["p50"], "p95": measured["p95"]}
 
     def _best_peer_batch(self, size: str) -> tuple[int, dict[str, float]]:

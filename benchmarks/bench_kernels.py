@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import pytest
 import torch
@@ -152,7 +153,7 @@ def training_case(size: str, batch: int = 128) -> Case:
 
 CASES: dict[str, Callable[[str], Case]] = {
     **{
-        f"lstm-{batch}-{precision}": lambda size, batch=batch, precision=precision: lstm_case(size, batch, precision)
+        f"lstm-{batch}-{precision}": partial(lstm_case, batch=batch, precision=precision)
         for batch in (64, 1)
         for precision in ("float32", "float16", "int8")
     },

@@ -59,7 +59,7 @@ def main() -> None:
 def measure(size: str, arguments: argparse.Namespace, repeats: int) -> dict[str, dict[str, Any]]:
     """The best of each way of training one size."""
     two = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2]
-    ways = {
+    ways: dict[str, list[object]] = {
         "readable": ["--readable"],
         "readable, memory kept": ["--readable", "--keep-memory"],
         "fast": [],

@@ -95,7 +95,7 @@ def train(arm: str, corpus: Path, *, minutes: float, seed: int) -> dict[str, Any
     progress: dict[str, Any] = {}
     started, processor_started = time.monotonic(), time.process_time()
 
-    @spacy.registry.callbacks("bench.stop.v1")
+    @spacy.registry.callbacks("bench.stop.v1")  # type: ignore[untyped-decorator]
     def stop() -> Callable[[Any, dict[str, int]], None]:
         def before_update(nlp: Any, place: dict[str, int]) -> None:
             progress.update(place)

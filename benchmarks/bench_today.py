@@ -61,8 +61,8 @@ class Bench:
         self.scratch.mkdir(parents=True, exist_ok=True)
         if not self.python("Flair").exists():
             subprocess.run([sys.executable, "-m", "venv", self.scratch / "flair"], check=True)
-            pip = [self.python("Flair"), "-m", "pip", "install", "-q", "-c", HERE.parent / "constraints.txt", "flair"]
-            subprocess.run(pip, check=True)
+            pip: list[str | Path] = [self.python("Flair"), "-m", "pip", "install", "-q"]
+            subprocess.run([*pip, "-c", HERE.parent / "constraints.txt", "flair"], check=True)
         for tool in TOOLS:
             if not self.folder(tool).exists():
                 print(f"prepare {tool}", file=sys.stderr, flush=True)
@@ -98,8 +98,8 @@ class Bench:
             tool = family if family == "Flair" else ANCHOR
             found[family] = run_alone([self.python(tool), WORKER, "size", *required]).result["installed_mb"]
         wheels = self.scratch / "wheels"
-        wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", wheels]
-        subprocess.run([*wheel, HERE.parent], check=True)
+        wheel: list[str | Path] = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+        subprocess.run([*wheel, "-w", wheels, HERE.parent], check=True)
         ours = max(wheels.glob("elmo_torch-*.whl"), key=lambda file: file.stat().st_mtime)
         found["elmo wheel"] = round(ours.stat().st_size / 1e6, 1)
         own = (HERE.parent / "src" / "elmo").rglob("*")

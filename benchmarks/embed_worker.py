@@ -12,7 +12,6 @@
 | error | the largest difference from the readable form in float64, and from another tool's vectors |
 | cosine | how much lower precision turns the vectors of a trained model |
 | convert | nothing: writes the model in our own format |
-| precisions | nothing: names the lower precisions that this version has |
 """
 
 from __future__ import annotations
@@ -42,11 +41,7 @@ ERROR_SENTENCES = 32
 
 
 def open_model(arguments: Arguments, precision: str | None = None) -> PretrainedBiLM:
-    model = elmo.load(arguments.model)
-    precision = precision or arguments.precision
-    if precision != "float32":
-        model.precision = precision
-    return model
+    return elmo.load(arguments.model, precision=precision or arguments.precision)
 
 
 def make_embedder(arguments: Arguments, model: PretrainedBiLM) -> Embedder:
@@ -163,11 +158,6 @@ def convert(arguments: Arguments, sentences: list[Sentence]) -> dict[str, Any]:
     return {}
 
 
-def precisions(arguments: Arguments, sentences: list[Sentence]) -> dict[str, Any]:
-    known = hasattr(open_model(arguments), "precision")
-    return {"lower_precisions": ["float16", "int8"] if known else []}
-
-
 def _largest_difference(some: list[np.ndarray], others: list[np.ndarray]) -> float:
     return max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in zip(some, others, strict=True))
 
@@ -179,7 +169,7 @@ def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 MEASUREMENTS: dict[str, Callable[[Arguments, list[Sentence]], dict[str, Any]]] = {
     "bulk": bulk, "memory": memory, "latency": single, "load": load, "growth": growth, "error": error,
-    "cosine": cosine, "convert": convert, "precisions": precisions,
+    "cosine": cosine, "convert": convert,
 }  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any] | Non
         words.append(len(inputs.words))
         return inputs
 
-    run.encoder.encode = counted_encode  # type: ignore[method-assign]
+    run.encoder.encode = counted_encode
     started = time.perf_counter()
     seconds = 0.0
     while not world.agree(seconds >= arguments.seconds):

@@ -163,12 +163,13 @@ async def watch(pid: int, end: float) -> list[float]:
 async def run(pid: int, soak: Soak, clients: int) -> list[float]:
     stalling = [soak.stall(seed) for seed in range(4 * clients)]
     working = [soak.client(seed) for seed in range(clients)]
-    memory, *_ = await asyncio.gather(watch(pid, soak.end), soak.never_read(), *stalling, *working)
-    return memory
+    watching = asyncio.create_task(watch(pid, soak.end))
+    await asyncio.gather(soak.never_read(), *stalling, *working)
+    return await watching
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", help="default: the bundled model")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--clients", type=int, default=8)

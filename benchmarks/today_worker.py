@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -260,11 +261,8 @@ TOOLS: dict[str, tuple[Callable[[Path], None], Callable[[Path], Embed]]] = {
     "Flair": (nothing, open_flair),
 }
 for _shape, _title in (("bert-base", "BERT-base"), ("distilbert", "DistilBERT"), ("minilm-l6", "MiniLM-L6")):
-    TOOLS[f"{_title}, transformers"] = (
-        lambda folder, shape=_shape: prepare_transformer(shape, folder),
-        open_transformer,
-    )
-    TOOLS[f"{_title}, onnxruntime int8"] = (lambda folder, shape=_shape: prepare_onnx(shape, folder), open_onnx)
+    TOOLS[f"{_title}, transformers"] = (partial(prepare_transformer, _shape), open_transformer)
+    TOOLS[f"{_title}, onnxruntime int8"] = (partial(prepare_onnx, _shape), open_onnx)
 
 
 def bulk(tool: str, folder: Path, num_sentences: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import argparse
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -19,7 +20,7 @@ NUM_STORED_CHARACTERS = 261  # readers put the zero row of "no token" in front: 
 _FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 
 
-def _published(dim: int, projection_dim: int, n_highway: int) -> dict:
+def _published(dim: int, projection_dim: int, n_highway: int) -> dict[str, Any]:
     return {
         "lstm": {
             "use_skip_connections": True,
@@ -47,7 +48,7 @@ PUBLISHED_OPTIONS = {
 }
 
 
-def character_weights(options: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def character_weights(options: dict[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
     """The character CNN, highways and projection; each is absent from the file where bilm leaves it out."""
     cnn, projection_dim = options["char_cnn"], options["lstm"]["projection_dim"]
     char_dim, num_filters = cnn["embedding"]["dim"], sum(num for _, num in cnn["filters"])
@@ -65,7 +66,7 @@ def character_weights(options: dict, rng: np.random.Generator) -> dict[str, np.n
     return weights
 
 
-def lstm_weights(options: dict, rng: np.random.Generator, *, gain: float) -> dict[str, np.ndarray]:
+def lstm_weights(options: dict[str, Any], rng: np.random.Generator, *, gain: float) -> dict[str, np.ndarray]:
     """The LSTMs of both directions; no projection where the cell is as wide as the output."""
     dim, projection_dim = options["lstm"]["dim"], options["lstm"]["projection_dim"]
     weights = {}
@@ -81,7 +82,7 @@ def lstm_weights(options: dict, rng: np.random.Generator, *, gain: float) -> dic
     return weights
 
 
-def random_weights(options: dict, seed: int, *, gain: float = 1.0) -> dict[str, np.ndarray]:
+def random_weights(options: dict[str, Any], seed: int, *, gain: float = 1.0) -> dict[str, np.ndarray]:
     """All tensors of an hdf5 file for `options`; `gain` widens the LSTM's numbers."""
     rng = np.random.default_rng(seed)
     characters = character_weights(options, rng) if "char_cnn" in options else {}
