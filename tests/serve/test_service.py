@@ -10,6 +10,7 @@ import pty
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -347,6 +348,27 @@ def test_a_port_that_another_server_is_about_to_use_is_refused() -> None:
             _bind(ServeSettings(port=first.getsockname()[1]))
     finally:
         first.close()
+
+
+def test_connections_send_small_answers_at_once() -> None:
+    """With Nagle's algorithm, the body of an answer waits for the client's delayed ACK of the headers: 40 ms."""
+
+    async def accepted_option() -> int:
+        accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def on_connection(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connection = writer.get_extra_info("socket")
+            accepted.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listener = _bind(ServeSettings(port=0))
+        async with await asyncio.start_server(on_connection, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            option = await accepted
+            writer.close()
+        return option
+
+    assert asyncio.run(accepted_option()) != 0
 
 
 def test_a_body_that_does_not_end_is_refused() -> None:

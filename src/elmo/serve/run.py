@@ -80,7 +80,8 @@ def _openable(host: str) -> str:
 
 def _bind(settings: ServeSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    sock = socket.socket(family)
+    # asyncio sets TCP_NODELAY only if the protocol is named; otherwise a body waits up to 40 ms for the client's ACK.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((settings.host, settings.port))
