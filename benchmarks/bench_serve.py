@@ -9,7 +9,8 @@ has built its index of example sentences by then: while it waits for requests, t
 The server is a process of its own on loopback, the clients are another, and they share the machine's CPUs. That is why
 the clients write their requests by hand: httpx takes 3 ms of CPU time for one, as much as the model takes for a few
 words.
-Without --model a biLM of the paper's size with random weights is made.
+Without --model a biLM of the paper's size with random weights is made. `--model english` is the bundled model; its results
+are in serve_english.md.
 """
 
 from __future__ import annotations
@@ -274,7 +275,8 @@ def main() -> None:
         f"{GOAL_OF_BULK:.0%} of bulk: {'met' if met else '**missed**'}. Model: {result['model']}."
     )
     text = f"{table}\n\n{provenance.markdown_table(titles, by_round)}\n\n{note}"
-    report = provenance.Report("serve", "The service compared with the library", text, result)
+    name = f"serve_{Path(options.model).name}" if options.model else "serve"
+    report = provenance.Report(name, "The service compared with the library", text, result)
     provenance.write_report(report, options.results, provenance=provenance.collect())
     print(report.markdown)
     print(json.dumps(result))
