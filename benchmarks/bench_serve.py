@@ -9,8 +9,8 @@ has built its index of example sentences by then: while it waits for requests, t
 The server is a process of its own on loopback, the clients are another, and they share the machine's CPUs. That is why
 the clients write their requests by hand: httpx takes 3 ms of CPU time for one, as much as the model takes for a few
 words.
-Without --model a biLM of the paper's size with random weights is made. `--model english` is the bundled model; its results
-are in serve_english.md.
+Without --model a biLM of the paper's size with random weights is made. `--model english` is the bundled model, whose
+results are in serve_english.md.
 """
 
 from __future__ import annotations
