@@ -9,6 +9,7 @@ import pytest
 from elmo.pretrain import start
 from elmo.pretrain.build_corpus import open_or_build
 from elmo.pretrain.corpus import Corpus
+from elmo.pretrain.loop import train
 from elmo.pretrain.settings import DataSettings, PretrainSettings, Source
 from elmo.settings import read_settings
 
@@ -47,6 +48,12 @@ def sentences(count: int, seed: int) -> list[str]:
             words.append(f"w{generator.randrange(200)}")
         found.append(" ".join([*words, "."]))
     return found
+
+
+def run(project: start.Project) -> start.Project:
+    """Train a project to its end."""
+    train(project.run, project.checkpoints, observe=lambda report: None, export=project.export)
+    return project
 
 
 @pytest.fixture

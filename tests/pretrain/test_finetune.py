@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pretrain.conftest import run
 
 from elmo.checkpoints import native
 from elmo.checkpoints.bilm_tf import hdf5
@@ -192,11 +193,11 @@ def test_finetuning_resumes(
     stages = finetune.stages(tmp_path / "parts", world=World(), say=lambda line: None)
     title, project = next(stages)
     assert title == "softmax alone" and project.run.progress.update == 3
-    train(project.run, project.checkpoints, observe=lambda report: None, export=project.export)
+    run(project)
     title, project = next(stages)
     assert title == "all weights"
     evaluate(project.run, lambda report: None)
-    train(project.run, project.checkpoints, observe=lambda report: None, export=project.export)
+    run(project)
     one, other = load(tmp_path / "whole"), load(tmp_path / "parts")
     assert all(torch.equal(tensor, other.state_dict()[name]) for name, tensor in one.state_dict().items())
 
