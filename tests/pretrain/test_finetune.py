@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from pretrain.conftest import run
 
 from elmo.checkpoints import native
 from elmo.checkpoints.bilm_tf import hdf5
@@ -21,6 +20,7 @@ from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.world import World
 from elmo.settings import read_settings
 from elmo.text.vocabulary import Vocabulary
+from pretrain.conftest import run
 
 DOMAIN = ["the enzyme binds the protein", "a protein folds", "the enzyme splits the sugar"] * 60
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pretrain.conftest import run
 
 from elmo.checkpoints.pretrained import PretrainedBiLM, load
 from elmo.errors import ConfigError, InputError
@@ -17,6 +16,7 @@ from elmo.pretrain.softmax import WordSoftmax
 from elmo.pretrain.start import Project
 from elmo.text.tokenizer import words
 from elmo.text.vocabulary import Vocabulary
+from pretrain.conftest import run
 
 Make = Callable[..., Project]
 

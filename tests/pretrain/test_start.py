@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from pretrain.conftest import run
 
 from elmo.bilm.kernels import binding
 from elmo.checkpoints.bilm_tf import hdf5
@@ -19,6 +18,7 @@ from elmo.pretrain.loop import evaluate
 from elmo.pretrain.settings import PretrainSettings
 from elmo.pretrain.start import Project
 from elmo.settings import read_settings
+from pretrain.conftest import run
 
 Make = Callable[..., Project]
 
